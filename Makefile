@@ -1,0 +1,71 @@
+# Every target works from a fresh clone with nothing but make and Python 3.10 or newer: the first one
+# sets up .venv (tools/setup.py), which costs nothing when it is there.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-all bench lint format docs clean
+
+# The first Python that runs and is new enough; `make PYTHON=...` names another.
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3 python; do \
+	if $$p -c 'import sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; \
+	then echo $$p; break; fi; done)
+
+# What a program of .venv runs with: the Java that the set-up found, the same Python for Spark's workers
+# (Spark would take the first python3 of the path), and a numba cache that is never stale.
+with = JAVA_HOME="$$(cat .venv/.skewless-java-home)" PYSPARK_PYTHON="$(CURDIR)/.venv/bin/python" \
+	NUMBA_CACHE_DIR="$$(.venv/bin/python tools/numba_cache.py)"
+python = $(with) .venv/bin/python
+pytest = $(python) -m pytest
+args ?=
+
+help: ## Say what there is
+	@echo "make demo      see what skewless does, on real words and Spark (a few minutes at first)"
+	@echo "make test      run the tests, and the kernels' tests without and with bounds checks"
+	@echo "make test-all  the same with the slow tests"
+	@echo "make bench     run the benchmarks (args='...' is handed on)"
+	@echo "make lint      ruff, mypy and the import rules"
+	@echo "make format    let ruff lay out the code and mend what it can"
+	@echo "make docs      check the links and run the examples of README and docs"
+	@echo "make setup     only set up .venv"
+	@echo "make clean     remove caches and reports; .venv stays"
+
+setup: ## Bring .venv up to date
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "setup: skewless needs Python 3.10 or newer and found none on the path;" \
+			"install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; fi
+	@$(PYTHON) tools/setup.py
+
+demo: setup
+	@$(with) .venv/bin/skewless demo $(args)
+
+test: setup
+	$(pytest) -m "not slow" $(args)
+	SKEWLESS_JIT=off $(pytest) -m "jit_modes and not slow" tests/unit tests/conformance
+	SKEWLESS_JIT=boundscheck $(pytest) -m "jit_modes and not slow" tests/unit tests/conformance
+
+test-all: setup
+	$(pytest) $(args)
+	SKEWLESS_JIT=off $(pytest) -m jit_modes tests/unit tests/conformance
+	SKEWLESS_JIT=boundscheck $(pytest) -m jit_modes tests/unit tests/conformance
+
+bench: setup
+	$(python) -m benchmarks $(args)
+
+lint: setup
+	.venv/bin/python -m ruff check .
+	.venv/bin/python -m ruff format --check .
+	.venv/bin/python -m mypy
+	.venv/bin/python -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+format: setup
+	.venv/bin/python -m ruff check --fix .
+	.venv/bin/python -m ruff format .
+
+docs: setup
+	.venv/bin/python tools/check_docs.py
+	$(pytest) README.md CONTRIBUTING.md docs
+
+clean:
+	rm -rf .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist \
+		spark-warehouse metastore_db derby.log demo.html
+	find src tests tools benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

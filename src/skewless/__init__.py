@@ -1,0 +1,49 @@
+"""Keyed work on Spark that stays balanced when a few keys carry most of the data."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skewless.partitioners import PKG, Dalton, Hash, Shuffle
+    from skewless.planners import WrapAround
+    from skewless.routing import Routing
+    from skewless.spark import Aggregator, group_by, repartition
+
+__all__ = [
+    "PKG",
+    "Aggregator",
+    "Dalton",
+    "Hash",
+    "Routing",
+    "Shuffle",
+    "WrapAround",
+    "group_by",
+    "repartition",
+]
+
+__version__ = "0.1.0"
+
+#: Where each public name lives; nothing is imported before it is asked for.
+_HOME = {
+    "PKG": "skewless.partitioners",
+    "Dalton": "skewless.partitioners",
+    "Hash": "skewless.partitioners",
+    "Shuffle": "skewless.partitioners",
+    "WrapAround": "skewless.planners",
+    "Routing": "skewless.routing",
+    "Aggregator": "skewless.spark",
+    "group_by": "skewless.spark",
+    "repartition": "skewless.spark",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'skewless' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,12 @@
+"""Planners: policies that decide once per window, from a key histogram."""
+
+from __future__ import annotations
+
+from skewless.planners.base import Planner
+from skewless.planners.replanned import Replanned
+from skewless.planners.wrap_around import WrapAround
+
+__all__ = ["ALL", "Planner", "Replanned", "WrapAround"]
+
+#: Every planner, in the order of the documentation.
+ALL: tuple[type[Planner], ...] = (WrapAround,)

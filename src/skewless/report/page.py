@@ -1,0 +1,119 @@
+"""The frame of a report: one HTML file, readable on a laptop and a phone, in light and dark."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless.document import write
+from skewless.errors import MissingExtra
+
+try:
+    import plotly.graph_objects as go
+    from plotly.offline import get_plotlyjs
+    from plotly.subplots import make_subplots
+except ModuleNotFoundError as error:
+    raise MissingExtra("The HTML report", "report", "plotly") from error
+
+__all__ = ["heatmaps", "save", "section", "table"]
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2330; --paper: #fff; --line: #d5dae3; --soft: #5b6577; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e8f0; --paper: #14171d; --line: #353c49; --soft: #9aa5b8; } }
+* { box-sizing: border-box; }
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 68rem; background: var(--paper);
+  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
+p { margin: .4rem 0; max-width: 48rem; } .soft { color: var(--soft); }
+.scroll { overflow-x: auto; }
+table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
+  white-space: nowrap; vertical-align: top; }
+th { font-weight: 600; white-space: normal; vertical-align: bottom; }
+th:first-child, td:first-child { text-align: left; }
+.words td { text-align: left; white-space: normal; }
+"""
+
+
+def section(title: str, *parts: str) -> str:
+    """Return a section: a heading and parts that are HTML already."""
+    return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    """Return a table; every cell is escaped.
+
+    Examples
+    --------
+    >>> "&lt;b&gt;" in table(["key"], [["<b>"]])
+    True
+    """
+    head = "".join(f"<th>{html.escape(h)}</th>" for h in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="{html.escape(kind)}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> str:
+    """Return small multiples, one heat map per panel, on one colour scale centred on 1.
+
+    Parameters
+    ----------
+    panels
+        (title, values of shape (n_batches, n_workers)): load of each worker over the mean.
+    label
+        What a cell shows, for the colour bar.
+    """
+    top = max(2.0, *(float(values.max()) for _, values in panels))
+    figure = make_subplots(
+        rows=len(panels),
+        cols=1,
+        shared_xaxes=True,
+        vertical_spacing=0.28 / (2 * len(panels)),
+        subplot_titles=[html.escape(title) for title, _ in panels],
+    )
+    for row, (_, values) in enumerate(panels, start=1):
+        figure.add_trace(
+            go.Heatmap(
+                z=values.T,
+                coloraxis="coloraxis",
+                hovertemplate="batch %{x}, worker %{y}: %{z:.2f} x mean<extra></extra>",
+            ),
+            row=row,
+            col=1,
+        )
+        figure.update_yaxes(title_text="worker", row=row, col=1)
+    figure.update_xaxes(title_text="micro-batch", dtick=1, row=len(panels), col=1)
+    scale = [[0, "#2b6cb0"], [1 / top, "#f4f1ea"], [min(1, 2 / top), "#d9572b"], [1, "#6b1d1d"]]
+    if top <= 2:
+        scale = [[0, "#2b6cb0"], [0.5, "#f4f1ea"], [1, "#d9572b"]]
+    figure.update_layout(
+        height=90 + 170 * len(panels),
+        margin={"l": 60, "r": 10, "t": 40, "b": 50},
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": "#7a869a", "family": "system-ui, sans-serif"},
+        coloraxis={"cmin": 0, "cmax": top, "colorscale": scale, "colorbar": {"title": label}},
+    )
+    return str(figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True}))
+
+
+def save(path: Path, title: str, lead: str, sections: Sequence[str]) -> None:
+    """Write the page, with the plotting library inside; `lead` is text, `sections` are HTML."""
+    name = html.escape(title)
+    text = (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
+        f"<h1>{name}</h1><p>{html.escape(lead)}</p>{''.join(sections)}</body></html>"
+    )
+    write(path, text)

@@ -1,0 +1,30 @@
+"""The Spark driver: frames in, frames out; every row is routed by a native expression.
+
+Names are imported when they are asked for: the Python workers of a query load the one module that
+their function needs, and no more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skewless.spark.aggregator import Aggregator
+    from skewless.spark.batch import repartition
+    from skewless.spark.grouping import BatchGroups, group_by
+
+__all__ = ["Aggregator", "BatchGroups", "group_by", "repartition"]
+
+_HOME = {
+    "Aggregator": "skewless.spark.aggregator",
+    "BatchGroups": "skewless.spark.grouping",
+    "group_by": "skewless.spark.grouping",
+    "repartition": "skewless.spark.batch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'skewless.spark' has no attribute {name!r}")

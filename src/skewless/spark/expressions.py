@@ -1,0 +1,152 @@
+"""A routing as Catalyst expressions: native code on every row, no Python.
+
+Every function here builds a Column from other Columns. The arrays of a routing come in either as
+literals (batch: the routing is known when the plan is made) or as fields of a struct column
+(stream: the struct is read anew in every micro-batch); the expression over them is the same.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from skewless.routing import EVERY_WORKER, Routing, Tables
+
+__all__ = [
+    "TABLE_SCHEMA",
+    "TableColumns",
+    "bucket_column",
+    "literal_tables",
+    "needs_salt",
+    "routing_column",
+    "struct_tables",
+    "worker_column",
+]
+
+#: Spark type of `Tables`, the struct that a streaming query reads in every micro-batch.
+TABLE_SCHEMA = (
+    "displacement array<bigint>, key array<bigint>, base array<int>, count array<int>, "
+    "slot array<int>, bucket array<int>"
+)
+
+
+class TableColumns(NamedTuple):
+    """The arrays of `Tables` as columns, and the lengths of three of them as bigint columns."""
+
+    displacement: Column
+    key: Column
+    base: Column
+    count: Column  # type: ignore[assignment]
+    slot: Column
+    bucket: Column
+    n_groups: Column
+    n_places: Column
+    n_buckets: Column
+
+
+def literal_tables(routing: Routing) -> TableColumns:
+    """Return the tables of a routing as array literals."""
+    tables = routing.tables
+    arrays = [_literal_array(name, getattr(tables, name)) for name in Tables._fields]
+    sizes = [
+        F.lit(len(array)).cast("bigint")
+        for array in (tables.displacement, tables.key, tables.bucket)
+    ]
+    return TableColumns(*arrays, *sizes)
+
+
+def _literal_array(name: str, values: NDArray[Any]) -> Column:
+    # A JSON text folds to an array literal at once; F.lit(list) takes seconds at 10,000 entries.
+    kind = "bigint" if name in ("displacement", "key") else "int"
+    signed = values.view(np.int64) if name == "key" else values
+    return F.from_json(F.lit(json.dumps(signed.tolist())), f"array<{kind}>")
+
+
+def struct_tables(struct: Column) -> TableColumns:
+    """Return the tables held by a struct column of `TABLE_SCHEMA`."""
+    arrays = [struct.getField(name) for name in Tables._fields]
+    displacement, key, _, _, _, bucket = arrays
+    sizes = [F.size(array).cast("bigint") for array in (displacement, key, bucket)]
+    return TableColumns(*arrays, *sizes)
+
+
+def worker_column(
+    tables: TableColumns, key_hash: Column, salt: Column, n_workers: int, seed: int
+) -> Column:
+    """Return the worker of each row, an int column in ``[0, n_workers)``.
+
+    Parameters
+    ----------
+    tables
+        The routing.
+    key_hash
+        Spark's ``xxhash64`` of the key columns, bigint.
+    salt
+        Non-negative bigint that picks the slot of a split key.
+    n_workers, seed
+        Of the routing.
+    """
+    group = _spread(_mix(key_hash, F.lit(0)), tables.n_groups)
+    place = _spread(_mix(key_hash, F.get(tables.displacement, group)), tables.n_places)
+    base = F.get(tables.base, place)
+    hot = (base >= 0) & (F.get(tables.key, place) == key_hash)
+    dealt = F.get(tables.slot, base + F.pmod(salt, F.get(tables.count, place)).cast("int"))
+    bucket = _spread(_mix(key_hash, F.lit(seed)), tables.n_buckets)
+    owner = F.get(tables.bucket, bucket)
+    cold = F.when(owner >= 0, owner).otherwise(F.pmod(salt, F.lit(n_workers)).cast("int"))
+    return F.when(hot, dealt).otherwise(cold)
+
+
+def needs_salt(routing: Routing) -> bool:
+    """Say whether some key has several workers, so that a row's worker takes more than its key."""
+    return len(routing.split_keys) > 0 or bool((routing.buckets == EVERY_WORKER).any())
+
+
+def routing_column(routing: Routing, key_hash: Column, salt: Column | None) -> Column:
+    """Return the worker of each row under a routing that is known when the plan is made.
+
+    Equal to `worker_column` over `literal_tables`, without the parts that this routing has no use
+    for: the hot-key table if there is no hot key, the salt if no key is split.
+
+    Parameters
+    ----------
+    routing
+        The routing.
+    key_hash
+        Spark's ``xxhash64`` of the key columns, bigint.
+    salt
+        Non-negative bigint; may be ``None`` if not `needs_salt`.
+    """
+    tables = literal_tables(routing)
+    cold = F.get(tables.bucket, bucket_column(key_hash, len(routing.buckets), routing.seed))
+    dealt_out = routing.buckets == EVERY_WORKER
+    if salt is not None and dealt_out.any():
+        anywhere = F.pmod(salt, F.lit(routing.n_workers)).cast("int")
+        cold = anywhere if dealt_out.all() else F.when(cold >= 0, cold).otherwise(anywhere)
+    if len(routing.keys) == 0:
+        return cold
+    group = _spread(_mix(key_hash, F.lit(0)), tables.n_groups)
+    place = _spread(_mix(key_hash, F.get(tables.displacement, group)), tables.n_places)
+    slot = F.get(tables.base, place)
+    if salt is not None and len(routing.split_keys) > 0:
+        slot = slot + F.pmod(salt, F.get(tables.count, place)).cast("int")
+    hot = F.get(tables.key, place) == key_hash
+    return F.when(hot, F.get(tables.slot, slot)).otherwise(cold)
+
+
+def bucket_column(key_hash: Column, n_buckets: int, seed: int) -> Column:
+    """Return the bucket of each row, int: equal to `skewless.histogram.bucket_of`."""
+    return _spread(_mix(key_hash, F.lit(seed)), F.lit(n_buckets).cast("bigint"))
+
+
+def _mix(key_hash: Column, choice: Column) -> Column:
+    return F.xxhash64(choice.cast("bigint"), key_hash)
+
+
+def _spread(mixed: Column, n: Column) -> Column:
+    return F.shiftrightunsigned(F.shiftrightunsigned(mixed, 32) * n, 32).cast("int")

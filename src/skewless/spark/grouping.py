@@ -1,0 +1,258 @@
+"""``group_by``: aggregates over keyed rows, with plain Spark's rows and schema under any policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.sql import functions as F
+
+from skewless.errors import ParameterError
+from skewless.policy import Policy
+from skewless.routing import Routing
+from skewless.spark.aggregator import Aggregator, aggregate_batch
+from skewless.spark.batch import (
+    Plan,
+    add_worker,
+    check_frame,
+    default_workers,
+    fresh_name,
+    place,
+    plan,
+    plan_auto,
+)
+from skewless.spark.keys import KeyColumns, quoted, resolve_keys
+from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
+
+if TYPE_CHECKING:
+    from skewless.spark.streaming import StreamGroups
+
+__all__ = ["BatchGroups", "group_by"]
+
+_COMBINED = (
+    "Spark combines its own aggregates on the map side, so a hot key reaches the reduce stage as "
+    "one row per map task; routing its rows first would only cost"
+)
+_REASONS = {
+    AUTO: f"chosen by 'auto': {_COMBINED}. For aggregate(...), whose states are Python's, 'auto' "
+    "hashes every key to one task if the tasks are then within a tenth of even, and else cuts the "
+    "keys that exceed a fair share (WrapAround), which keeps the tasks even and the states few",
+    SPARK: f"asked for. {_COMBINED}. For aggregate(...) every key is hashed to one task",
+    LOCAL: "asked for: rows are combined where they are, and only their states are shuffled; every "
+    "task may hold a state of every key",
+}
+
+
+def group_by(
+    df: DataFrame,
+    *keys: str,
+    policy: PolicyLike = AUTO,
+    workers: int | None = None,
+    state: str | None = None,
+) -> BatchGroups | StreamGroups:
+    """Group rows by key columns; what is then computed equals plain Spark, whatever the policy.
+
+    Parameters
+    ----------
+    df
+        A batch or streaming frame.
+    *keys
+        Names of the key columns. Null is a key.
+    policy
+        A policy object (``Dalton(64)``), a saved `Routing`, or a name: any partitioner or planner,
+        ``"local"`` (combine where the rows are), ``"spark"`` (leave it to Spark), or ``"auto"``.
+    workers
+        Number of workers for a policy given by name; ``spark.sql.shuffle.partitions`` if left out.
+    state
+        Streaming only: folder for the policy's files, on storage that driver and executors share.
+
+    Returns
+    -------
+    BatchGroups or StreamGroups
+        By whether `df` is streaming.
+
+    Raises
+    ------
+    ParameterError
+        The policy, the number of workers, or `state` cannot be used.
+    DataError
+        A key column is missing or cannot be grouped by.
+
+    Examples
+    --------
+    >>> import skewless
+    >>> groups = skewless.group_by(df, "user", policy="wrap_around", workers=8)  # doctest: +SKIP
+    >>> groups.agg(F.sum("amount")).show()  # doctest: +SKIP
+    """
+    check_frame("group_by", df)
+    columns = resolve_keys("group_by", df, keys)
+    chosen = resolve_policy("group_by", policy, workers, default_workers(df, workers))
+    if df.isStreaming:
+        from skewless.spark.streaming import StreamGroups  # noqa: PLC0415 - batch needs none of it
+
+        return StreamGroups(df, columns, chosen, workers, state)
+    if state is not None:
+        raise ParameterError(
+            f"group_by: state={state!r} keeps what a streaming query learns between batches, but "
+            "this frame is not streaming; leave it out."
+        )
+    return BatchGroups(df, columns, chosen, default_workers(df, workers), keys)
+
+
+class BatchGroups:
+    """The groups of a batch frame; made by `group_by`.
+
+    Notes
+    -----
+    The result has the rows, names, types and nullability of ``df.groupBy(*keys)``. With a policy
+    that learns, the first verb counts the keys in one query (`explain` says how long it took); the
+    routing is then kept for further verbs of the same object.
+    """
+
+    def __init__(
+        self,
+        df: DataFrame,
+        keys: KeyColumns,
+        policy: Policy | Routing | str,
+        workers: int,
+        spelled: tuple[str, ...],
+    ) -> None:
+        self._df = df
+        self._keys = keys
+        self._policy = policy
+        self._workers = workers
+        self._spelled = spelled
+        self._plan: Plan | None = None
+        self._dealing = ""
+
+    def agg(self, *aggregates: Column | dict[str, str]) -> DataFrame:
+        """Return one row per group: Spark's own aggregates, as ``GroupedData.agg`` takes them.
+
+        Parameters
+        ----------
+        *aggregates
+            Columns such as ``F.sum("v")``, or one dict ``{column: function}``.
+
+        Raises
+        ------
+        pyspark.errors.AnalysisException
+            An aggregate refers to a column that the frame lacks; raised before anything runs.
+        """
+        return self._computed(lambda groups: groups.agg(*aggregates))  # type: ignore[arg-type]
+
+    def count(self) -> DataFrame:
+        """Return the number of rows per group."""
+        return self._computed(lambda groups: groups.count())
+
+    def sum(self, *columns: str) -> DataFrame:
+        """Return the sum per group of the columns, or of all numeric ones."""
+        return self._computed(lambda groups: groups.sum(*columns))
+
+    def avg(self, *columns: str) -> DataFrame:
+        """Return the mean per group of the columns, or of all numeric ones."""
+        return self._computed(lambda groups: groups.avg(*columns))
+
+    mean = avg
+
+    def min(self, *columns: str) -> DataFrame:
+        """Return the least value per group of the columns, or of all numeric ones."""
+        return self._computed(lambda groups: groups.min(*columns))
+
+    def max(self, *columns: str) -> DataFrame:
+        """Return the greatest value per group of the columns, or of all numeric ones."""
+        return self._computed(lambda groups: groups.max(*columns))
+
+    def aggregate(self, aggregator: Aggregator) -> DataFrame:
+        """Return one row per group: a custom aggregator, whose work on a hot key is split.
+
+        Parameters
+        ----------
+        aggregator
+            An instance of `Aggregator`.
+        """
+        # Checked on the frame as it is, so that a bad aggregator fails before anything runs.
+        checked = aggregate_batch(self._df, self._keys, aggregator, "group_by")
+        if self._policy == LOCAL:
+            return checked
+        return aggregate_batch(self._placed(), self._keys, aggregator, "group_by")
+
+    def explain(self) -> str:
+        """Return the policy, why it is used, what it decided, and what that cost.
+
+        A policy that learns counts the keys now, if no verb has made it do so before.
+        """
+        head = f"group_by({', '.join(self._keys.names)}): policy {self._policy!r}"
+        if isinstance(self._policy, str):
+            reason = f"  reason: {_REASONS[self._policy]}."
+            if self._plan is None:
+                return f"{head}\n{reason}"
+        else:
+            reason = "  reason: asked for by policy=."
+        found = self._planned()
+        n_hot, n_split = len(found.routing.keys), len(found.routing.split_keys)
+        if not self._dealing:
+            self._placed()
+        lines = [
+            head,
+            reason,
+            (
+                f"  routing: {found.routing.n_workers} workers, {n_hot} hot keys, {n_split} of "
+                f"them split into {found.routing.extra_fragments} extra fragments."
+            ),
+            f"  dealing: {self._dealing}.",
+            *_costs(found),
+            "  cost of the run: one more exchange of the rows before the aggregate.",
+        ]
+        return "\n".join(lines)
+
+    # -- how it is done ---------------------------------------------------------------------------
+
+    def _computed(self, verb: Callable[[GroupedData], DataFrame]) -> DataFrame:
+        plain = verb(self._grouped(self._df))
+        if isinstance(self._policy, str):
+            return plain
+        plain.schema  # noqa: B018 - analyses the query on Connect too, before any job
+        return verb(self._grouped(self._placed()))
+
+    def _grouped(self, df: DataFrame) -> GroupedData:
+        # Spark names a key column as the caller spells it.
+        return df.groupBy(*[F.col(quoted(name)) for name in self._spelled])
+
+    def _placed(self) -> DataFrame:
+        routing = self._planned().routing
+        worker = fresh_name(self._df)
+        routed, self._dealing = add_worker(self._df, self._keys, routing, worker)
+        return place(routed, routing.n_workers, worker)
+
+    def _routing(self) -> Routing | None:
+        """Return the routing; ``None`` where rows stay where they are."""
+        return None if self._policy == LOCAL else self._planned().routing
+
+    def _planned(self) -> Plan:
+        if self._plan is None:
+            rule = self._policy
+            if rule == SPARK:
+                rule = Routing.hashing(self._workers)
+            if isinstance(rule, str):
+                self._plan = plan_auto(self._df, self._keys, self._workers)
+            else:
+                self._plan = plan(self._df, self._keys, rule)
+        return self._plan
+
+
+def _costs(found: Plan) -> list[str]:
+    if found.histogram is None:
+        return ["  cost of the plan: none, the policy needs no counts."]
+    loads = found.routing.loads(found.histogram)
+    even = max(float(loads.mean()), 1.0)
+    return [
+        (
+            f"  balance expected: max/mean {float(loads.max()) / even:.2f} over the "
+            f"{found.histogram.total} rows counted."
+        ),
+        (
+            f"  cost of the plan: {found.gather_s:.2f} s to count the keys, "
+            f"{found.learn_s:.2f} s to plan on the driver."
+        ),
+    ]

@@ -1,0 +1,195 @@
+"""The feedback loop of a running query: what a batch observed becomes the policy of a later one.
+
+`observe` metrics of each micro-batch reach a listener on the driver; it lets the policy learn from
+them and writes the next version to the policy log, which the query reads in its next micro-batch.
+Nothing here blocks a batch, and no error in here reaches the query.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from skewless.histogram import Histogram, bucket_of
+from skewless.policy import Policy
+from skewless.routing import Routing
+from skewless.spark.policy_log import PolicyLog
+
+__all__ = ["BatchRecord", "Loop", "follow", "observed"]
+
+_log = logging.getLogger("skewless")
+
+
+class BatchRecord(NamedTuple):
+    """What one micro-batch observed."""
+
+    batch: int
+    """Batch id of the query."""
+    version: int
+    """Policy version that routed the batch; 0 is plain hashing."""
+    rows: int
+    """Rows routed."""
+    loads: NDArray[np.int64]
+    """int64, (n_workers,): rows per worker."""
+    histogram: Histogram
+    """Heavy keys and bucket totals of the batch."""
+
+    @property
+    def max_over_mean(self) -> float:
+        """Rows of the fullest worker over the mean."""
+        return float(self.loads.max() / self.loads.mean()) if self.rows else 1.0
+
+
+def observed(
+    version: Column,
+    worker: Column,
+    key_hash: Column,
+    bucket: Column,
+    n_workers: int,
+    n_hot: int,
+    n_buckets: int,
+) -> list[Column]:
+    """Return the metrics that a batch reports: rows, policy version, loads, heavy keys, buckets."""
+    tracked = max(1024, 8 * n_hot)
+    return [
+        F.count(F.lit(1)).alias("rows"),
+        F.max(version).alias("version"),
+        _top(worker, n_workers).alias("loads"),
+        _top(bucket, n_buckets).alias("buckets"),
+        F.call_function("approx_top_k", key_hash, F.lit(n_hot), F.lit(tracked)).alias("keys"),
+    ]
+
+
+def _top(column: Column, n_values: int) -> Column:
+    # The sketch counts exactly while it tracks more items than there are values.
+    return F.call_function("approx_top_k", column, F.lit(n_values), F.lit(2 * n_values + 64))
+
+
+class Loop:
+    """Learns from the batches of one query and writes what it learned."""
+
+    def __init__(
+        self, log: PolicyLog, policy: Policy | None, n_workers: int, seed: int, n_buckets: int
+    ) -> None:
+        self.log = log
+        self.policy = copy.deepcopy(policy)
+        self.n_workers, self.seed, self.n_buckets = n_workers, seed, n_buckets
+        self.records: list[BatchRecord] = []
+        entry = log.newest(n_workers, seed)
+        self.routing = entry.routing if entry else Routing.hashing(n_workers, seed=seed)
+        self.version = entry.version if entry else 0
+
+    def learn(self, batch: int, metrics: dict[str, Any]) -> None:
+        """Learn from the metrics of one batch; write a version if the routing changed."""
+        record = self._record(batch, metrics)
+        if record is None:
+            return
+        self.records.append(record)
+        self._note(record)
+        if record.version < self.version and self.log.newest(self.n_workers, self.seed) is None:
+            _log.warning("skewless: the policy log %s is gone; writing it anew", self.log.folder)
+        if self.policy is None:
+            self._restore()
+            return
+        routing = self.policy.learn(record.histogram, self.routing)
+        if routing != self.routing or not self.log.path(self.version).exists():
+            self.routing = routing
+            self._write(batch=batch, rows=record.rows, max_over_mean=record.max_over_mean)
+
+    def _restore(self) -> None:
+        if not self.log.path(self.version).exists():
+            self._write()
+
+    def _write(self, **facts: Any) -> None:
+        name = repr(self.policy) if self.policy is not None else "fixed routing"
+        self.version = self.log.write(self.routing, policy=name, **facts)
+
+    def _record(self, batch: int, metrics: dict[str, Any]) -> BatchRecord | None:
+        rows = int(metrics["rows"] or 0)
+        if rows == 0:
+            return None
+        loads = _dense(metrics["loads"], self.n_workers)
+        buckets = _dense(metrics["buckets"], self.n_buckets)
+        hashes = np.array([item for item, _ in _pairs(metrics["keys"])], np.int64).view(np.uint64)
+        counts = np.array([count for _, count in _pairs(metrics["keys"])], np.int64)
+        inside = bucket_of(hashes, self.n_buckets, self.seed)
+        tail = buckets - np.bincount(inside, counts, self.n_buckets).astype(np.int64)
+        histogram = Histogram(hashes, counts, np.maximum(tail, 0), seed=self.seed)
+        return BatchRecord(batch, int(metrics["version"]), rows, loads, histogram)
+
+    def _note(self, record: BatchRecord) -> None:
+        line = {
+            "batch": record.batch,
+            "version": record.version,
+            "rows": record.rows,
+            "max_over_mean": round(record.max_over_mean, 4),
+            "loads": record.loads.tolist(),
+        }
+        try:
+            with Path(self.log.folder, "batches.jsonl").open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            _log.warning("skewless: cannot note batch %d: %s", record.batch, error)
+
+
+def _pairs(top: Any) -> list[tuple[int, int]]:
+    return [(int(row["item"]), int(row["count"])) for row in top or [] if row["item"] is not None]
+
+
+def _dense(top: Any, n: int) -> NDArray[np.int64]:
+    counts = np.zeros(n, np.int64)
+    for item, count in _pairs(top):
+        counts[item] = count
+    return counts
+
+
+class _Listener(StreamingQueryListener):
+    """One per Spark session: hands each batch's metrics to the loop that asked for them."""
+
+    def __init__(self) -> None:
+        self.loops: dict[str, Loop] = {}
+        self.lock = threading.Lock()
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        """Nothing to do."""
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Nothing to do."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        """Nothing to do: the loop stays, for a restart of the same frame."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        """Learn from a batch."""
+        progress = event.progress
+        for name, metrics in (progress.observedMetrics or {}).items():
+            loop = self.loops.get(name)
+            if loop is None:
+                continue
+            try:
+                with self.lock:
+                    loop.learn(int(progress.batchId), metrics)
+            except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
+                _log.exception("skewless: batch %d taught nothing", progress.batchId)
+
+
+_listeners: dict[int, _Listener] = {}
+
+
+def follow(session: SparkSession, name: str, loop: Loop) -> None:
+    """Let `loop` learn from every batch that reports metrics under `name`."""
+    listener = _listeners.get(id(session))
+    if listener is None:
+        listener = _listeners[id(session)] = _Listener()
+        session.streams.addListener(listener)
+    listener.loops[name] = loop

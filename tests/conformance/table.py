@@ -1,0 +1,56 @@
+"""The policies under test and their configurations: a new policy is one more row here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skewless import partitioners, planners
+from skewless.partitioners import Partitioner
+from skewless.planners import Planner, Replanned, WrapAround
+from skewless.policy import Policy, policy_name
+
+CLASSES: tuple[type[Policy], ...] = (*partitioners.ALL, *planners.ALL, Replanned)
+POLICIES: dict[str, type[Policy]] = {policy_name(cls): cls for cls in CLASSES}
+
+#: Small windows and few workers, so that everything happens within a few hundred tuples.
+PARAMETERS: dict[str, list[dict[str, Any]]] = {
+    "hash": [{"n_workers": 1}, {"n_workers": 2}, {"n_workers": 7, "seed": 3}],
+    "shuffle": [{"n_workers": 1}, {"n_workers": 2}, {"n_workers": 7}],
+    "pkg": [
+        {"n_workers": 1},
+        {"n_workers": 2},
+        {"n_workers": 7, "seed": 3},
+        {"n_workers": 8, "d": 3},
+        {"n_workers": 3, "d": 64},
+        {"n_workers": 5, "d": 1},
+    ],
+    "dalton": [
+        {"n_workers": 1, "window": 40, "slide": 10},
+        {"n_workers": 2, "window": 60, "slide": 20, "epsilon": 0.5},
+        {"n_workers": 7, "window": 45, "slide": 20, "stats_window": 30, "seed": 3},
+        {"n_workers": 9, "window": 30, "slide": 30, "p1": 0.9, "max_split": 2},
+    ],
+    "wrap_around": [
+        {"n_workers": 1},
+        {"n_workers": 2, "hot_keys": 1},
+        {"n_workers": 7, "hot_keys": 5, "seed": 3},
+        {"n_workers": 8},
+    ],
+    "replanned": [
+        {"planner": WrapAround(1), "every": 30},
+        {"planner": WrapAround(5, hot_keys=4, seed=3), "every": 50},
+        {"planner": WrapAround(8), "every": 20},
+    ],
+}
+
+#: Length of the windows that a planner is driven with.
+EVERY = 40
+
+
+def partitioner(name: str, parameters: dict[str, Any]) -> Partitioner:
+    """Return a fresh policy that routes; a planner is driven by `Replanned`."""
+    policy = POLICIES[name](**parameters)
+    if isinstance(policy, Planner):
+        return Replanned(policy, every=EVERY)
+    assert isinstance(policy, Partitioner)
+    return policy

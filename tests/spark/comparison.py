@@ -1,0 +1,49 @@
+"""When two frames are the same: the multiset of rows, and the schema with its nullability."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from pyspark.sql import DataFrame, Row
+
+
+def assert_same_rows(found: DataFrame, expected: DataFrame) -> None:
+    """Rows equal bit for bit, as a multiset; schema equal."""
+    assert found.schema == expected.schema
+    assert Counter(map(repr, found.collect())) == Counter(map(repr, expected.collect()))
+
+
+def assert_same_groups(found: DataFrame, expected: DataFrame, n_keys: int) -> None:
+    """Equal schema, and for each key equal values (floats to 1e-9, arrays as multisets)."""
+    assert found.schema == expected.schema
+    ours, theirs = _by_key(found, n_keys), _by_key(expected, n_keys)
+    assert ours.keys() == theirs.keys()
+    for key, values in theirs.items():
+        for name, a, b in zip(found.columns[n_keys:], ours[key], values, strict=True):
+            assert _close(a, b), (key, name, a, b)
+
+
+def _by_key(df: DataFrame, n_keys: int) -> dict[str, Row]:
+    rows = df.collect()
+    found = {repr(tuple(row[:n_keys])): row[n_keys:] for row in rows}
+    assert len(found) == len(rows), "a group is listed twice"
+    return found
+
+
+def _close(a: object, b: object) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(a) and math.isnan(b))
+    if isinstance(a, list) and isinstance(b, list):
+        return Counter(map(repr, a)) == Counter(map(repr, b))
+    return a == b
+
+
+def partition_sizes(df: DataFrame) -> list[int]:
+    """Rows in each partition, empty ones included."""
+    return [len(part) for part in df.select(df.columns[:1]).rdd.glom().collect()]
+
+
+def physical_plan(df: DataFrame) -> str:
+    """The plan that Spark will run, as text."""
+    return str(df._jdf.queryExecution().executedPlan().toString())
