@@ -16,6 +16,7 @@ from skewless.spark.expressions import (
     bucket_column,
     literal_tables,
     needs_salt,
+    place_column,
     routing_column,
     struct_tables,
     worker_column,
@@ -76,20 +77,21 @@ def rows(spark: SparkSession) -> DataFrame:
 
 
 @pytest.mark.parametrize("routing", ROUTINGS.values(), ids=ROUTINGS.keys())
-def test_three_forms_of_a_routing_agree_with_numpy(rows: DataFrame, routing: Routing) -> None:
+def test_all_forms_of_a_routing_agree_with_numpy(rows: DataFrame, routing: Routing) -> None:
     key, salt = F.col("h"), F.col("salt")
     arrays = {name: array.tolist() for name, array in routing.tables._asdict().items()}
     arrays["key"] = routing.tables.key.view(np.int64).tolist()
     struct = F.from_json(F.lit(json.dumps(arrays)), TABLE_SCHEMA)
     n, seed = routing.n_workers, routing.seed
-    found = rows.select(
+    found = rows.withColumn("place", place_column(routing, key)).select(
         "h",
         "salt",
         worker_column(literal_tables(routing), key, salt, n, seed).alias("literals"),
         worker_column(struct_tables(struct), key, salt, n, seed).alias("struct"),
         routing_column(routing, key, salt).alias("short form"),
+        routing_column(routing, key, salt, F.col("place")).alias("short form in two steps"),
     )
-    assert [f.dataType.simpleString() for f in found.schema.fields[2:]] == ["int"] * 3
+    assert [f.dataType.simpleString() for f in found.schema.fields[2:]] == ["int"] * 4
     table = np.array(found.collect(), np.int64)
     expected = routing.route(table[:, 0].view(np.uint64), salt=table[:, 1])
     for column in table[:, 2:].T:

@@ -87,6 +87,7 @@ def test_merging_two_streams_counts_both(left, right, sizes):
         assert content(two.answer()) == before
 
 
+@pytest.mark.jit_modes
 @pytest.mark.parametrize("make", [lambda: SlidingCounts(300, 100), lambda: TumblingCounts(300)])
 def test_counting_goes_on_after_pickling_and_after_a_merge(make):
     keys = np.random.default_rng(5).integers(0, 400, 4000)
@@ -110,12 +111,14 @@ def test_the_table_grows_with_the_keys_of_a_window_and_not_with_those_of_the_str
     assert content(counts.answer()) == content(few.answer())
 
 
+@pytest.mark.jit_modes
 def test_a_key_that_left_the_window_comes_back_with_a_count_of_one():
     counts = SlidingCounts(2, 1)
     counts.update(Chunk([0, 0, 5, 9], [1, 1, 2, 1]))
     assert counts.count([1, 2]).tolist() == [1, 0]
 
 
+@pytest.mark.jit_modes
 def test_after_a_gap_the_window_that_closed_last_is_empty():
     counts = TumblingCounts(10)
     counts.update(Chunk([0, 25], [1, 1]))
@@ -127,7 +130,9 @@ def test_after_a_gap_the_window_that_closed_last_is_empty():
 def test_time_that_runs_back_between_chunks_is_refused(make):
     counts = make()
     counts.update(Chunk([7, 8], [1, 1]))
-    with pytest.raises(DataError, match="time must not decrease from chunk to chunk, got 3 after 8"):
+    with pytest.raises(
+        DataError, match="time must not decrease from chunk to chunk, got 3 after 8"
+    ):
         counts.update(Chunk([3], [1]))
     counts.update(Chunk(None, []))
     assert counts.total == 2

@@ -19,7 +19,7 @@ from skewless.partitioners import Hash, Shuffle
 from skewless.planners import WrapAround
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.expressions import needs_salt, routing_column
+from skewless.spark.expressions import needs_salt, place_column, routing_column
 from skewless.spark.keys import KeyColumns, quoted, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
@@ -225,7 +225,16 @@ def add_worker(
     salt, sentence = None, "no key is split"
     if needs_salt(routing):
         salt, sentence = salt_column(_unambiguous(df), routing.seed)
-    return df.withColumn(worker, routing_column(routing, keys.hash, salt)), sentence
+    if len(routing.keys) == 0:
+        return df.withColumn(worker, routing_column(routing, keys.hash, salt)), sentence
+    key_hash, place = fresh_name(df, "hash"), fresh_name(df, "place")
+    routed = (
+        df.withColumn(key_hash, keys.hash)
+        .withColumn(place, place_column(routing, F.col(key_hash)))
+        .withColumn(worker, routing_column(routing, F.col(key_hash), salt, F.col(place)))
+        .drop(key_hash, place)
+    )
+    return routed, sentence
 
 
 def _unambiguous(df: DataFrame) -> DataFrame:

@@ -23,6 +23,7 @@ __all__ = [
     "bucket_column",
     "literal_tables",
     "needs_salt",
+    "place_column",
     "routing_column",
     "struct_tables",
     "worker_column",
@@ -107,7 +108,20 @@ def needs_salt(routing: Routing) -> bool:
     return len(routing.split_keys) > 0 or bool((routing.buckets == EVERY_WORKER).any())
 
 
-def routing_column(routing: Routing, key_hash: Column, salt: Column | None) -> Column:
+def place_column(routing: Routing, key_hash: Column) -> Column:
+    """Return where in the hot-key table of a routing each row's key would lie, int.
+
+    Make it a column of its own, below the one of `routing_column`: Catalyst does not see that the
+    array literals in its copies are the same one, and would compute it anew for each use.
+    """
+    tables = literal_tables(routing)
+    group = _spread(_mix(key_hash, F.lit(0)), tables.n_groups)
+    return _spread(_mix(key_hash, F.get(tables.displacement, group)), tables.n_places)
+
+
+def routing_column(
+    routing: Routing, key_hash: Column, salt: Column | None, place: Column | None = None
+) -> Column:
     """Return the worker of each row under a routing that is known when the plan is made.
 
     Equal to `worker_column` over `literal_tables`, without the parts that this routing has no use
@@ -121,6 +135,8 @@ def routing_column(routing: Routing, key_hash: Column, salt: Column | None) -> C
         Spark's ``xxhash64`` of the key columns, bigint.
     salt
         Non-negative bigint; may be ``None`` if not `needs_salt`.
+    place
+        `place_column` of the same routing and hash; ``None`` computes it here.
     """
     tables = literal_tables(routing)
     cold = F.get(tables.bucket, bucket_column(key_hash, len(routing.buckets), routing.seed))
@@ -130,8 +146,8 @@ def routing_column(routing: Routing, key_hash: Column, salt: Column | None) -> C
         cold = anywhere if dealt_out.all() else F.when(cold >= 0, cold).otherwise(anywhere)
     if len(routing.keys) == 0:
         return cold
-    group = _spread(_mix(key_hash, F.lit(0)), tables.n_groups)
-    place = _spread(_mix(key_hash, F.get(tables.displacement, group)), tables.n_places)
+    if place is None:
+        place = place_column(routing, key_hash)
     slot = F.get(tables.base, place)
     if salt is not None and len(routing.split_keys) > 0:
         slot = slot + F.pmod(salt, F.get(tables.count, place)).cast("int")

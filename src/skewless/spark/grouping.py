@@ -89,7 +89,7 @@ def group_by(
     columns = resolve_keys("group_by", df, keys)
     chosen = resolve_policy("group_by", policy, workers, default_workers(df, workers))
     if df.isStreaming:
-        from skewless.spark.streaming import StreamGroups  # noqa: PLC0415 - batch needs none of it
+        from skewless.spark.streaming import StreamGroups
 
         return StreamGroups(df, columns, chosen, workers, state)
     if state is not None:

@@ -7,10 +7,14 @@ Nothing here blocks a batch, and no error in here reaches the query.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import copy
 import json
 import logging
 import threading
+import weakref
+from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +24,16 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from skewless.errors import DataError
 from skewless.histogram import Histogram, bucket_of
 from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.spark.policy_log import PolicyLog
 
 __all__ = ["BatchRecord", "Loop", "follow", "observed"]
+
+#: Batches kept in memory, and bytes of the batch notes after which a new file is begun.
+_KEPT_RECORDS, _KEPT_BYTES = 1000, 10_000_000
 
 _log = logging.getLogger("skewless")
 
@@ -84,7 +92,8 @@ class Loop:
         self.log = log
         self.policy = copy.deepcopy(policy)
         self.n_workers, self.seed, self.n_buckets = n_workers, seed, n_buckets
-        self.records: list[BatchRecord] = []
+        self.busy = False
+        self.records: deque[BatchRecord] = deque(maxlen=_KEPT_RECORDS)
         entry = log.newest(n_workers, seed)
         self.routing = entry.routing if entry else Routing.hashing(n_workers, seed=seed)
         self.version = entry.version if entry else 0
@@ -94,21 +103,28 @@ class Loop:
         record = self._record(batch, metrics)
         if record is None:
             return
+        self.busy = True
         self.records.append(record)
-        self._note(record)
-        if record.version < self.version and self.log.newest(self.n_workers, self.seed) is None:
-            _log.warning("skewless: the policy log %s is gone; writing it anew", self.log.folder)
-        if self.policy is None:
-            self._restore()
-            return
-        routing = self.policy.learn(record.histogram, self.routing)
-        if routing != self.routing or not self.log.path(self.version).exists():
+        try:
+            self._note(record)
+            self._follow(batch, record)
+        finally:
+            self.busy = False
+
+    def _follow(self, batch: int, record: BatchRecord) -> None:
+        routing = self.routing
+        if self.policy is not None:
+            routing = self.policy.learn(record.histogram, self.routing)
+        if routing != self.routing or not self._is_on_disk():
             self.routing = routing
             self._write(batch=batch, rows=record.rows, max_over_mean=record.max_over_mean)
 
-    def _restore(self) -> None:
-        if not self.log.path(self.version).exists():
-            self._write()
+    def _is_on_disk(self) -> bool:
+        try:
+            return self.log.read(self.version).routing == self.routing
+        except (DataError, OSError) as error:
+            _log.warning("skewless: policy version %d is written anew: %s", self.version, error)
+            return False
 
     def _write(self, **facts: Any) -> None:
         name = repr(self.policy) if self.policy is not None else "fixed routing"
@@ -135,8 +151,11 @@ class Loop:
             "max_over_mean": round(record.max_over_mean, 4),
             "loads": record.loads.tolist(),
         }
+        notes = Path(self.log.folder, "batches.jsonl")
         try:
-            with Path(self.log.folder, "batches.jsonl").open("a", encoding="utf-8") as file:
+            if notes.exists() and notes.stat().st_size > _KEPT_BYTES:
+                notes.replace(notes.with_suffix(".old.jsonl"))
+            with notes.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
         except OSError as error:
             _log.warning("skewless: cannot note batch %d: %s", record.batch, error)
@@ -183,13 +202,20 @@ class _Listener(StreamingQueryListener):
                 _log.exception("skewless: batch %d taught nothing", progress.batchId)
 
 
-_listeners: dict[int, _Listener] = {}
+def _leave(session: SparkSession, listener: _Listener) -> None:
+    with contextlib.suppress(Exception):
+        session.streams.removeListener(listener)
+
+
+_listeners: weakref.WeakKeyDictionary[SparkSession, _Listener] = weakref.WeakKeyDictionary()
 
 
 def follow(session: SparkSession, name: str, loop: Loop) -> None:
     """Let `loop` learn from every batch that reports metrics under `name`."""
-    listener = _listeners.get(id(session))
+    listener = _listeners.get(session)
     if listener is None:
-        listener = _listeners[id(session)] = _Listener()
+        listener = _listeners[session] = _Listener()
         session.streams.addListener(listener)
+        # A program may end without stopping Spark; the JVM must not call into it any more.
+        atexit.register(_leave, session, listener)
     listener.loops[name] = loop

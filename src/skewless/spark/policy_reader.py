@@ -20,7 +20,7 @@ from skewless.errors import DataError
 
 __all__ = ["newest", "path", "reader", "versions"]
 
-_NAME = re.compile(r"^policy-(\d{9})\.json$")
+_NAME = re.compile(r"^policy-(\d{9,})\.json$")
 _LONGS = ("displacement", "key")
 _INTS = ("base", "count", "slot", "bucket")
 

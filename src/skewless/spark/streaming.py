@@ -215,6 +215,11 @@ class WindowedGroups:
         return [] if self._loop is None else list(self._loop.records)
 
     @property
+    def idle(self) -> bool:
+        """Whether the loop has learned from everything that it was told so far."""
+        return self._loop is None or not self._loop.busy
+
+    @property
     def routes(self) -> bool:
         """Whether the query routes by a policy log and reports every batch."""
         return self._loop is not None

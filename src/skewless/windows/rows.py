@@ -20,9 +20,27 @@ from skewless.windows.table import aligned
 from skewless.windows.tournament import width_for
 
 __all__ = [
-    "BOUND", "CELLS", "DEAD", "FRAGMENTS", "KEY", "LAST", "MARK", "NEVER", "SHAPE", "UNSEEN", "VALUE",
-    "WORKER", "Rows", "has_room", "is_row_of", "new_row", "no_rows", "release", "release_dense",
-    "rows_bytes_bound", "with_room",
+    "BOUND",
+    "CELLS",
+    "DEAD",
+    "FRAGMENTS",
+    "KEY",
+    "LAST",
+    "MARK",
+    "NEVER",
+    "SHAPE",
+    "UNSEEN",
+    "VALUE",
+    "WORKER",
+    "Rows",
+    "has_room",
+    "is_row_of",
+    "new_row",
+    "no_rows",
+    "release",
+    "release_dense",
+    "rows_bytes_bound",
+    "with_room",
 ]
 
 #: Value of a worker that was never tried.
@@ -101,7 +119,8 @@ def with_room(rows: Rows) -> Rows:
     if free[2] < 0 and rows.value.shape[1] > CELLS:
         old = len(rows.value)
         longer = {
-            name: _longer(getattr(rows, name), max(1, 2 * old)) for name in ("value", "last", "winner")
+            name: _longer(getattr(rows, name), max(1, 2 * old))
+            for name in ("value", "last", "winner")
         }
         longer["last"][old:, 0] = [*range(old + 1, len(longer["last"])), -1]
         rows, free[2] = rows._replace(**longer), old
@@ -133,13 +152,13 @@ def has_room(rows: Rows) -> bool:
     """Say whether one more key and two more fragments fit without `with_room`."""
     free, node = rows.free, rows.free[1]
     dense = free[2] >= 0 or rows.value.shape[1] <= CELLS
-    return free[0] >= 0 and node >= 0 and rows.node[node, 1] >= 0 and dense
+    return bool(free[0] >= 0 and node >= 0 and rows.node[node, 1] >= 0 and dense)
 
 
 @inline_kernel
 def new_row(row: NDArray[np.int64], free: NDArray[np.int64], key: np.uint64) -> int:
     """Take a free row for `key`, without a mark, fragments or values."""
-    new = free[0]
+    new: int = free[0]
     free[0] = row[new, KEY]
     row[new, KEY] = np.int64(key)
     row[new, MARK] = -1
@@ -152,11 +171,13 @@ def new_row(row: NDArray[np.int64], free: NDArray[np.int64], key: np.uint64) -> 
 @inline_kernel
 def is_row_of(row: NDArray[np.int64], i: int, key: np.uint64) -> bool:
     """Say whether row `i` still lives and belongs to `key`."""
-    return row[i, KEY] == np.int64(key) and row[i, SHAPE] != DEAD
+    return bool(row[i, KEY] == np.int64(key) and row[i, SHAPE] != DEAD)
 
 
 @lean_kernel
-def release_dense(row: NDArray[np.int64], last: NDArray[np.int64], free: NDArray[np.int64], i: int) -> None:
+def release_dense(
+    row: NDArray[np.int64], last: NDArray[np.int64], free: NDArray[np.int64], i: int
+) -> None:
     """Give the dense row of row `i` back."""
     dense = -2 - row[i, SHAPE]
     last[dense, 0] = free[2]
@@ -164,7 +185,9 @@ def release_dense(row: NDArray[np.int64], last: NDArray[np.int64], free: NDArray
 
 
 @inline_kernel
-def release(row: NDArray[np.int64], last: NDArray[np.int64], free: NDArray[np.int64], i: int) -> None:
+def release(
+    row: NDArray[np.int64], last: NDArray[np.int64], free: NDArray[np.int64], i: int
+) -> None:
     """Give row `i` back."""
     if row[i, SHAPE] <= -2:
         release_dense(row, last, free, i)

@@ -156,7 +156,8 @@ class SlidingCounts:
                 f"of {self.window} by {self.slide}; count both with the same window and slide."
             )
         time, key, count = (
-            np.concatenate(columns) for columns in zip(self._records(), other._records(), strict=True)
+            np.concatenate(columns)
+            for columns in zip(self._records(), other._records(), strict=True)
         )
         latest = [int(c.state.last[0]) for c in (self, other) if c.state.last[1]]
         merged = SlidingCounts(self.window, self.slide)
@@ -179,7 +180,8 @@ class SlidingCounts:
 
     def _live(self) -> NDArray[np.int64]:
         entry = self.state.table.entry
-        return entry[(entry[:, _SERIAL] != EMPTY) & (entry[:, _COUNT] > 0)]
+        live: NDArray[np.int64] = entry[(entry[:, _SERIAL] != EMPTY) & (entry[:, _COUNT] > 0)]
+        return live
 
     def _update(
         self, times: NDArray[np.int64], keys: NDArray[np.uint64], counts: NDArray[np.int64]

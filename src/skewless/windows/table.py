@@ -14,8 +14,17 @@ from numpy.typing import NDArray
 
 from skewless.kernel import inline_kernel, lean_kernel, mix
 
-__all__ = ["EMPTY", "SMALLEST", "Table", "aligned", "capacity_for", "empty_table", "find", "most_entries", "refill",
-           "table_bytes_bound"]
+__all__ = [
+    "EMPTY",
+    "SMALLEST",
+    "Table",
+    "aligned",
+    "capacity_for",
+    "empty_table",
+    "find",
+    "most_entries",
+    "refill",
+]
 
 #: Word 1 of a place that holds no key.
 EMPTY = np.int64(-(2**63))
@@ -77,26 +86,15 @@ def capacity_for(n_live: int, capacity: int) -> int:
     return capacity
 
 
-def table_bytes_bound(n_live: int) -> int:
-    """Return the bytes of a table that never had to keep more than `n_live` keys when rebuilt.
-
-    Examples
-    --------
-    >>> table_bytes_bound(100), table_bytes_bound(1000)
-    (32776, 131080)
-    """
-    return 32 * capacity_for(n_live, SMALLEST) + 8
-
-
 @inline_kernel
-def find(entry: NDArray[np.int64], mixed: np.uint64, key: np.uint64) -> np.int64:
+def find(entry: NDArray[np.int64], mixed: np.uint64, key: np.uint64) -> int:
     """Return the place of `key`, or the empty place where it belongs."""
     mask = np.uint64(len(entry) - 1)
     place = mixed & mask
     wanted = np.int64(key)
     while entry[place, 1] != EMPTY and entry[place, 0] != wanted:
         place = (place + np.uint64(1)) & mask
-    return np.int64(place)
+    return int(np.int64(place))
 
 
 @lean_kernel

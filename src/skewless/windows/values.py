@@ -20,23 +20,23 @@ __all__ = ["best_worker", "rank_all", "set_value", "value_of"]
 
 
 @inline_kernel
-def best_worker(
-    row: NDArray[np.int64], winner: NDArray[np.int32], i: int, home: np.int64
-) -> np.int64:
+def best_worker(row: NDArray[np.int64], winner: NDArray[np.int32], i: int, home: int) -> int:
     """Return the worker of the highest value."""
     shape = row[i, SHAPE]
     if shape <= -2:
-        return np.int64(winner[-2 - shape, 1])
+        return int(winner[-2 - shape, 1])
     if shape == 0 or row.view(np.float64)[i, VALUE] <= UNSEEN:
         return home  # nothing is above a worker that was never tried
-    return row[i, WORKER]
+    return int(row[i, WORKER])
 
 
 @inline_kernel
 def value_of(row: NDArray[np.int64], value: NDArray[np.float64], i: int, cell: int) -> float:
     """Return the value at the cell that `seen` or `touch` found."""
     shape = row[i, SHAPE]
-    return value[-2 - shape, cell] if shape <= -2 else row.view(np.float64)[i, VALUE + 3 * cell]
+    return float(
+        value[-2 - shape, cell] if shape <= -2 else row.view(np.float64)[i, VALUE + 3 * cell]
+    )
 
 
 @inline_kernel
@@ -110,7 +110,7 @@ def _rank(
     play(value, winner, worker, home)
     if before == worker:
         return runner_up(value, winner, UNSEEN)
-    return champion if winner[1] == worker else max(bound, value[worker])
+    return float(champion if winner[1] == worker else max(bound, value[worker]))
 
 
 @lean_kernel

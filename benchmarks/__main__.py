@@ -1,0 +1,81 @@
+"""Run the benchmarks: ``python -m benchmarks [names] [--quick]``; results go to ``benchmarks/results``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def _keys(quick: bool) -> Any:
+    from benchmarks.kernels import keys
+
+    found = keys.run(200_000 if quick else keys.N_ROWS)
+    for kind, rates in found.items():
+        print(f"{kind:28} {rates['median']:8.0f} M rows/CPU s (best {rates['best']:.0f})")
+    return found
+
+
+def _policies(quick: bool) -> Any:
+    from benchmarks.kernels import policies
+
+    return policies.run(1_000_000 if quick else 10_000_000)
+
+
+def _repartition(quick: bool) -> Any:
+    from benchmarks.spark import repartition
+
+    return repartition.run(1_000_000 if quick else 10_000_000, 3 if quick else 5)
+
+
+BENCHMARKS: dict[str, Callable[[bool], Any]] = {
+    "keys": _keys,
+    "policies": _policies,
+    "repartition": _repartition,
+}
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures were measured on."""
+    model = "unknown"
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        lines = [x for x in cpuinfo.read_text().splitlines() if x.startswith("model name")]
+        model = lines[0].split(":", 1)[1].strip() if lines else model
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "when": time.strftime("%Y-%m-%d"),
+    }
+
+
+def main() -> None:
+    """Run the named benchmarks, or all."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    known = ", ".join(BENCHMARKS)
+    parser.add_argument("names", nargs="*", help=f"{known}; all if none is given")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows, fewer rounds")
+    given = parser.parse_args()
+    unknown = [name for name in given.names if name not in BENCHMARKS]
+    if unknown:
+        parser.error(f"there is no benchmark {unknown[0]!r}; there is {known}")
+    RESULTS.mkdir(exist_ok=True)
+    for name in given.names or BENCHMARKS:
+        print(f"\n== {name}", flush=True)
+        document = {"machine": machine(), "quick": given.quick, "result": BENCHMARKS[name](given.quick)}
+        path = RESULTS / f"{name}.json"
+        path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        print(f"-> {path}")
+
+
+if __name__ == "__main__":
+    main()
