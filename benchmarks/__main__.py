@@ -1,4 +1,4 @@
-"""Run the benchmarks: ``python -m benchmarks [names] [--quick]``; results go to ``benchmarks/results``."""
+"""Run the benchmarks: ``python -m benchmarks [names] [--quick]``; results are kept as JSON."""
 
 from __future__ import annotations
 
@@ -71,7 +71,11 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     for name in given.names or BENCHMARKS:
         print(f"\n== {name}", flush=True)
-        document = {"machine": machine(), "quick": given.quick, "result": BENCHMARKS[name](given.quick)}
+        document = {
+            "machine": machine(),
+            "quick": given.quick,
+            "result": BENCHMARKS[name](given.quick),
+        }
         path = RESULTS / f"{name}.json"
         path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
         print(f"-> {path}")

@@ -1,0 +1,1 @@
+"""Nanoseconds per tuple, no Spark."""

@@ -1,0 +1,1 @@
+"""Rows per second on Spark, ours and Spark's in turns."""

@@ -104,6 +104,7 @@ def _session(folder: Path) -> SparkSession:
         "spark.driver.memory": "4g",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "16",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }.items():

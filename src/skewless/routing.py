@@ -353,7 +353,10 @@ class Routing:
         return self._tables
 
     def route(
-        self, keys: ArrayLike | Chunk, *, salt: ArrayLike | None = None,
+        self,
+        keys: ArrayLike | Chunk,
+        *,
+        salt: ArrayLike | None = None,
         turn: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int32]:
         """Return the worker of each tuple, int32.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,7 @@ def write(folder: Path, table: pa.Table, n_files: int, first: int = 0) -> None:
     """Write a table as files in order; the source takes them in the order of their times."""
     folder.mkdir(exist_ok=True)
     edges = np.linspace(0, table.num_rows, n_files + 1).astype(int)
-    for i, (start, stop) in enumerate(zip(edges[:-1], edges[1:], strict=True), start=first):
+    for i, (start, stop) in enumerate(pairwise(edges.tolist()), start=first):
         path = folder / f"{i:04d}.parquet"
         hidden = folder / f"_{path.name}"
         pq.write_table(table.slice(start, stop - start), hidden)

@@ -28,6 +28,8 @@ def aggregates() -> list[Column]:
     return [
         F.count("*").alias("n"),
         F.count("v").alias("n_v"),
+        F.count(F.lit(1)).alias("n_1"),
+        F.count(F.lit(None)).alias("n_0"),
         F.sum("v").alias("total"),
         F.avg("v").alias("mean"),
         F.min("v").alias("low"),
@@ -65,9 +67,7 @@ def grouped(spark: SparkSession, folder: Path, state: Path, policy: object, **wi
     stream = streams.stream(spark, folder)
     workers = None if isinstance(policy, (Policy, Routing)) else 4
     groups = skewless.group_by(stream, "k", policy=policy, workers=workers, state=str(state))
-    return groups.window(
-        "ts", "10 seconds", "2 seconds", watermark="0 seconds", **window
-    )
+    return groups.window("ts", "10 seconds", "2 seconds", watermark="0 seconds", **window)
 
 
 @pytest.mark.parametrize("policy", [*NAMES, "auto", "local"])

@@ -21,7 +21,7 @@ def test_round_trip() -> None:
 
 @pytest.mark.parametrize("length", range(0, len(content()) - 2, 7))
 def test_every_truncation_is_noticed(length: int) -> None:
-    with pytest.raises(DataError, match="f (is truncated or no demo file|is no demo file)"):
+    with pytest.raises(DataError, match=r"f (is truncated or no demo file|is no demo file)"):
         document.parse(content()[:length], "demo", 1, "f")
 
 

@@ -28,9 +28,7 @@ def metrics(loop: Loop, keys: np.ndarray, version: int) -> dict[str, object]:
         "version": version,
         "loads": [{"item": i, "count": int(c)} for i, c in enumerate(loads) if c],
         "buckets": [{"item": i, "count": int(c)} for i, c in enumerate(buckets) if c],
-        "keys": [
-            {"item": int(found.view(np.int64)[i]), "count": int(counts[i])} for i in heavy
-        ],
+        "keys": [{"item": int(found.view(np.int64)[i]), "count": int(counts[i])} for i in heavy],
     }
 
 

@@ -226,12 +226,14 @@ def add_worker(
     if needs_salt(routing):
         salt, sentence = salt_column(_unambiguous(df), routing.seed)
     if len(routing.keys) == 0:
-        return df.withColumn(worker, routing_column(routing, keys.hash, salt)), sentence
+        call = f"xxhash64({', '.join(quoted(name) for name in keys.names)})"
+        return df.withColumn(worker, routing_column(routing, call, salt)), sentence
+    # Columns of their own, so that Spark computes each once for its several uses.
     key_hash, place = fresh_name(df, "hash"), fresh_name(df, "place")
     routed = (
         df.withColumn(key_hash, keys.hash)
-        .withColumn(place, place_column(routing, F.col(key_hash)))
-        .withColumn(worker, routing_column(routing, F.col(key_hash), salt, F.col(place)))
+        .withColumn(place, place_column(routing, key_hash))
+        .withColumn(worker, routing_column(routing, key_hash, salt, place))
         .drop(key_hash, place)
     )
     return routed, sentence

@@ -108,51 +108,87 @@ def needs_salt(routing: Routing) -> bool:
     return len(routing.split_keys) > 0 or bool((routing.buckets == EVERY_WORKER).any())
 
 
-def place_column(routing: Routing, key_hash: Column) -> Column:
+def place_column(routing: Routing, key_hash: str) -> Column:
     """Return where in the hot-key table of a routing each row's key would lie, int.
 
-    Make it a column of its own, below the one of `routing_column`: Catalyst does not see that the
-    array literals in its copies are the same one, and would compute it anew for each use.
-    """
-    tables = literal_tables(routing)
-    group = _spread(_mix(key_hash, F.lit(0)), tables.n_groups)
-    return _spread(_mix(key_hash, F.get(tables.displacement, group)), tables.n_places)
-
-
-def routing_column(
-    routing: Routing, key_hash: Column, salt: Column | None, place: Column | None = None
-) -> Column:
-    """Return the worker of each row under a routing that is known when the plan is made.
-
-    Equal to `worker_column` over `literal_tables`, without the parts that this routing has no use
-    for: the hot-key table if there is no hot key, the salt if no key is split.
+    Make it a column of its own, below the one of `routing_column`, which reads it several times:
+    Catalyst does not see that equal array literals are the same one, and would compute it anew for
+    each use.
 
     Parameters
     ----------
     routing
         The routing.
     key_hash
-        Spark's ``xxhash64`` of the key columns, bigint.
+        Spark's ``xxhash64`` of the key columns, as SQL text: a column name, or the call.
+    """
+    tables = routing.tables
+    group = _sql_spread(_sql_mix(key_hash, "0L"), len(tables.displacement))
+    choice = f"get({_sql_array(tables.displacement, 'bigint')}, {group})"
+    return F.expr(_sql_spread(_sql_mix(key_hash, choice), len(tables.key)))
+
+
+def routing_column(
+    routing: Routing, key_hash: str, salt: Column | None, place: str | None = None
+) -> Column:
+    """Return the worker of each row under a routing that is known when the plan is made.
+
+    Equal to `worker_column` over `literal_tables`, without the parts that this routing has no use
+    for (the hot-key table, the salt, the buckets of plain hashing), and built from SQL text, which
+    takes a tenth of the calls to the JVM.
+
+    Parameters
+    ----------
+    routing
+        The routing.
+    key_hash
+        Spark's ``xxhash64`` of the key columns, as SQL text: a column name, or the call.
     salt
         Non-negative bigint; may be ``None`` if not `needs_salt`.
     place
-        `place_column` of the same routing and hash; ``None`` computes it here.
+        Name of the column that holds `place_column`; may be ``None`` if there is no hot key.
     """
-    tables = literal_tables(routing)
-    cold = F.get(tables.bucket, bucket_column(key_hash, len(routing.buckets), routing.seed))
+    cold = F.expr(_sql_owner(routing, key_hash))
     dealt_out = routing.buckets == EVERY_WORKER
     if salt is not None and dealt_out.any():
         anywhere = F.pmod(salt, F.lit(routing.n_workers)).cast("int")
         cold = anywhere if dealt_out.all() else F.when(cold >= 0, cold).otherwise(anywhere)
-    if len(routing.keys) == 0:
-        return cold
     if place is None:
-        place = place_column(routing, key_hash)
-    slot = F.get(tables.base, place)
+        return cold
+    tables = routing.tables
+    signed = tables.key.view(np.int64)
+    hot = F.expr(f"get({_sql_array(signed, 'bigint')}, {place}) = {key_hash}")
+    slot = F.expr(f"get({_sql_array(tables.base, 'int')}, {place})")
     if salt is not None and len(routing.split_keys) > 0:
-        slot = slot + F.pmod(salt, F.get(tables.count, place)).cast("int")
-    hot = F.get(tables.key, place) == key_hash
-    return F.when(hot, F.get(tables.slot, slot)).otherwise(cold)
+        count = F.expr(f"get({_sql_array(tables.count, 'int')}, {place})")
+        slot = slot + F.pmod(salt, count).cast("int")
+    dealt = F.get(F.expr(_sql_array(tables.slot, "int")), slot)
+    return F.when(hot, dealt).otherwise(cold)
+
+
+def _sql_owner(routing: Routing, key_hash: str) -> str:
+    """Return the owner of the key's bucket as SQL text."""
+    n, n_buckets = routing.n_workers, len(routing.buckets)
+    mixed = _sql_mix(key_hash, f"{routing.seed}L")
+    runs = np.arange(n_buckets, dtype=np.int64) * n // n_buckets
+    if n_buckets % n == 0 and np.array_equal(routing.buckets, runs):
+        # Equal runs of buckets: floor(floor(x n m) / m) = floor(x n), so the table says nothing more.
+        return _sql_spread(mixed, n)
+    return f"get({_sql_array(routing.buckets, 'int')}, {_sql_spread(mixed, n_buckets)})"
+
+
+def _sql_array(values: NDArray[Any], kind: str) -> str:
+    # A JSON text folds to an array literal at once; a call of array() takes a node for each entry.
+    return f"from_json('{json.dumps(values.tolist(), separators=(',', ':'))}', 'array<{kind}>')"
+
+
+def _sql_mix(key_hash: str, choice: str) -> str:
+    return f"xxhash64({choice}, {key_hash})"
+
+
+def _sql_spread(mixed: str, n: int) -> str:
+    high = f"shiftrightunsigned({mixed}, 32)"
+    return f"cast(shiftrightunsigned({high} * {n}L, 32) as int)"
 
 
 def bucket_column(key_hash: Column, n_buckets: int, seed: int) -> Column:

@@ -178,12 +178,14 @@ def _arguments(aggregate: Column) -> list[Column | None]:
         nodes = [sequence.apply(i) for i in range(sequence.size())]
     else:
         nodes = list(node._args)
-    return [
-        None
-        if _kind(n) in ("UnresolvedStar", "Literal", "LiteralExpression")
-        else _column(aggregate, n)
-        for n in nodes
-    ]
+    return [None if _always_counts(n) else _column(aggregate, n) for n in nodes]
+
+
+def _always_counts(node: Any) -> bool:
+    """Say whether an argument of ``count`` is never null by its form: ``*`` or a literal."""
+    if _kind(node) in ("Literal", "LiteralExpression"):
+        return _field(node, "value", "_value") is not None
+    return _kind(node) == "UnresolvedStar"
 
 
 # -- reading a Column: a JVM node on classic Spark, a Python expression on Spark Connect ----------------

@@ -83,7 +83,7 @@ def _operators(df: DataFrame) -> list[tuple[str, bool]]:
 def _analysed_plan(df: DataFrame) -> str:
     if hasattr(df, "_jdf"):
         return str(df._jdf.queryExecution().analyzed().toString())
-    text = str(df._explain_string(extended=True))  # Spark Connect
+    text = str(df._explain_string(extended=True))  # type: ignore[operator] # Spark Connect
     start = text.index("== Analyzed Logical Plan ==")
     # The section opens with one line that lists the output columns.
     return text[start : text.index("== Optimized")].split("\n", 2)[2]

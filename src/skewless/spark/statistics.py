@@ -42,17 +42,7 @@ def gather(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: in
     `n_buckets` totals. Both branches read the one shuffle, which Spark reuses. No row, key value or
     Python function takes part, and at most ``n_hot + n_buckets`` rows reach the driver.
     """
-    counts = df.groupBy(keys.hash.alias("key")).agg(F.count(F.lit(1)).alias("n"))
-    heavy = (
-        counts.orderBy(F.desc("n"), F.asc("key"))
-        .limit(n_hot)
-        .select(F.lit(_LISTED).alias("bucket"), "key", "n")
-    )
-    bucket = bucket_column(F.col("key"), n_buckets, seed)
-    totals = counts.groupBy(bucket.alias("bucket")).agg(
-        F.lit(0).cast("bigint").alias("key"), F.sum("n").alias("n")
-    )
-    rows = heavy.union(totals).collect()
+    rows = _query(df, keys, n_hot, n_buckets, seed).collect()
     listed = [(row[1], row[2]) for row in rows if row[0] == _LISTED]
     hashes = np.array([key for key, _ in listed], np.int64).view(np.uint64)
     exact = np.array([n for _, n in listed], np.int64)
@@ -65,3 +55,19 @@ def gather(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: in
     tail = every if listed_by_bucket is None else every - listed_by_bucket
     # A frame that computes other rows each time it is read could have counted fewer in one branch.
     return Histogram(hashes, exact, np.maximum(tail, 0), seed=seed)
+
+
+def _query(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: int) -> DataFrame:
+    # A sum of ones, and not a count: Spark would fold a sum of counts into one level, and then both
+    # branches would read the frame.
+    counts = df.groupBy(keys.hash.alias("key")).agg(F.sum(F.lit(1)).alias("n"))
+    heavy = (
+        counts.orderBy(F.desc("n"), F.asc("key"))
+        .limit(n_hot)
+        .select(F.lit(_LISTED).alias("bucket"), "key", "n")
+    )
+    bucket = bucket_column(F.col("key"), n_buckets, seed)
+    totals = counts.groupBy(bucket.alias("bucket")).agg(
+        F.lit(0).cast("bigint").alias("key"), F.sum("n").alias("n")
+    )
+    return heavy.union(totals)
