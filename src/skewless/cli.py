@@ -23,11 +23,11 @@ def _root() -> None:
 def demo(
     since: Annotated[
         int, typer.Option(min=1790, max=2000, help="First year of the addresses in act one.")
-    ] = 1900,
+    ] = 2000,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Workers and task slots.")] = 16,
     cost_us: Annotated[
         float, typer.Option(min=0, max=10_000, help="Emulated cost per row in act two, us.")
-    ] = 60.0,
+    ] = 80.0,
     page: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("demo.html"),
 ) -> None:
     """Count and link the words of the State of the Union addresses while the policy learns."""

@@ -73,7 +73,7 @@ def run(df: DataFrame, folder: Path) -> Counter[str]:
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
     return read(folder)
 
 

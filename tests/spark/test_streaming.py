@@ -85,8 +85,8 @@ def test_sliding_windows_equal_plain_spark(spark, folder, expected, tmp_path, po
 
 def test_the_load_evens_out_once_the_policy_has_learned(spark, tmp_path) -> None:
     table = streams.rows()
-    groups = grouped(spark, tmp_path / "in", tmp_path / "state", "wrap_around")
     streams.write(tmp_path / "in", table.slice(0, 2_000), 1)
+    groups = grouped(spark, tmp_path / "in", tmp_path / "state", "wrap_around")
     query = streams.start(groups.agg(F.count("*").alias("n")), tmp_path)
     try:
         for number in (1, 2):

@@ -47,14 +47,15 @@ STREAMS = {
 #: Small windows, so that everything expires many times.
 SETTINGS = {
     "defaults": {"window": 600, "slide": 20},
-    "window not a multiple": {"window": 130, "slide": 40, "seed": 2**63 - 1},
+    "statistics per slide": {"window": 600, "slide": 20, "stats_window": 20},
+    "window not a multiple": {"window": 130, "slide": 40, "stats_window": 40, "seed": 2**63 - 1},
     "one slide": {"window": 50, "slide": 50, "stats_window": 25, "epsilon": 0.3},
     "slides of one tuple": {"window": 25, "slide": 1, "stats_window": 40},
     "long statistics": {"window": 200, "slide": 20, "stats_window": 500, "p1": 0.9, "gamma": 1.0},
-    "explores only": {"window": 300, "slide": 20, "epsilon": 1.0},
-    "never explores": {"window": 300, "slide": 20, "epsilon": 0.0, "p1": 1.0},
-    "too slow to learn": {"window": 300, "slide": 20, "gamma": 1e-300},
-    "capped": {"window": 400, "slide": 20, "epsilon": 0.4, "max_split": 2},
+    "explores only": {"window": 300, "slide": 20, "stats_window": 20, "epsilon": 1.0},
+    "never explores": {"window": 300, "slide": 20, "stats_window": 20, "epsilon": 0.0, "p1": 1.0},
+    "too slow to learn": {"window": 300, "slide": 20, "stats_window": 20, "gamma": 1e-300},
+    "capped": {"window": 400, "slide": 20, "stats_window": 20, "epsilon": 0.4, "max_split": 2},
 }
 
 
@@ -74,7 +75,7 @@ def test_every_route_equals_the_oracle(stream, settings):
 
 
 @pytest.mark.jit_modes
-@pytest.mark.parametrize("settings", ["defaults", "capped", "one slide"])
+@pytest.mark.parametrize("settings", ["defaults", "statistics per slide", "capped", "one slide"])
 def test_a_short_stream_equals_the_oracle_however_the_kernels_run(settings):
     stream = STREAMS["bursts"][:600]
     for n_workers in (3, 64):
@@ -111,7 +112,7 @@ def row_of(partitioner, key):
 @pytest.mark.parametrize("n_workers", [2, 8, 64])
 def test_at_most_n_keys_become_hot_in_a_window_as_long_as_the_one_before(n_workers):
     """Theorem 3.4."""
-    partitioner, most = Dalton(n_workers, window=600, slide=100), 0
+    partitioner, most = Dalton(n_workers, window=600, slide=100, stats_window=100), 0
     for piece in Chunk(None, zipf(2.0, 6000)).pieces(100):
         partitioner.route(piece)
         rows = partitioner.state.rows.row
@@ -124,7 +125,7 @@ def test_at_most_n_keys_become_hot_in_a_window_as_long_as_the_one_before(n_worke
 
 @pytest.mark.jit_modes
 def test_a_key_is_hot_for_this_statistics_window_and_the_whole_next_one_only():
-    partitioner = Dalton(2, window=1000, slide=10, epsilon=0.0)
+    partitioner = Dalton(2, window=1000, slide=10, stats_window=10, epsilon=0.0)
     cold = np.arange(100, 200)
     partitioner.route(Chunk(np.arange(10), cold[:10]))
     assert hot_keys(partitioner) == set()  # nothing is hot in the first window
@@ -137,8 +138,32 @@ def test_a_key_is_hot_for_this_statistics_window_and_the_whole_next_one_only():
     assert row_of(partitioner, 7)[FRAGMENTS] == 1  # its fragment is still in the window
 
 
+@pytest.mark.parametrize(("n_workers", "slide", "length"), [(2, 100, 100), (64, 100, 512)])
+def test_a_statistics_window_is_a_slide_but_has_8_tuples_a_worker(n_workers, slide, length):
+    partitioner = Dalton(n_workers, window=1000, slide=slide)
+    partitioner.route(Chunk(None, [7] * length))
+    assert hot_keys(partitioner) == set()
+    partitioner.route(Chunk(np.arange(length, 2 * length), [7] * length))
+    assert hot_keys(partitioner) == {7}
+
+
+def test_a_log_of_cold_keys_that_is_full_changes_no_route():
+    """Cold keys fill the log several times, keep it, or repeat; then a tiny window asks for them."""
+    random = np.random.default_rng(5)
+    keys = random.integers(0, 3000, 60_000)
+    keys[30_000:] %= 500
+    times = np.arange(60_000)
+    times[50_000:] += 4000 - 50_000 % 1000 + 900  # 100 tuples at the end of a window, then more
+    settings = {"window": 40_000, "slide": 1000, "stats_window": 1000}
+    stream = Chunk(times, keys)
+    partitioner = Dalton(128, **settings)
+    assert partitioner.route(stream).tolist() == oracle_routes(stream, 128, settings)
+    assert partitioner.state_bytes <= partitioner.state_bytes_bound(3000)
+    assert len(partitioner.state.cold.latest) > 0
+
+
 def test_nothing_is_hot_after_an_empty_statistics_window():
-    partitioner = Dalton(2, window=1000, slide=10)
+    partitioner = Dalton(2, window=1000, slide=10, stats_window=10)
     partitioner.route(Chunk(np.arange(30), [7] * 30))
     assert hot_keys(partitioner) == {7}
     partitioner.route(Chunk(np.arange(100, 110), [7] * 10))
@@ -148,7 +173,7 @@ def test_nothing_is_hot_after_an_empty_statistics_window():
 
 @pytest.mark.jit_modes
 def test_fragments_expire_with_the_slide_of_their_last_tuple():
-    partitioner = Dalton(64, window=100, slide=10, epsilon=1.0)
+    partitioner = Dalton(64, window=100, slide=10, stats_window=10, epsilon=1.0)
     partitioner.route(Chunk(np.arange(100), [7] * 100))
     assert row_of(partitioner, 7)[FRAGMENTS] > 30
     partitioner.epsilon = 0.0
@@ -163,7 +188,7 @@ def test_fragments_expire_with_the_slide_of_their_last_tuple():
 
 def test_a_home_from_the_time_when_the_key_was_cold_counts_as_a_fragment():
     seed = next(s for s in range(50) if Hash(8, seed=s).route(Chunk(None, [7]))[0] != 0)
-    partitioner = Dalton(8, window=100, slide=10, epsilon=1.0, seed=seed)
+    partitioner = Dalton(8, window=100, slide=10, stats_window=10, epsilon=1.0, seed=seed)
     partitioner.route(Chunk(np.arange(10), [7, *range(100, 109)]))
     partitioner.route(Chunk([10, 11], [7, 7]))  # the second tuple makes it hot
     routes = set(partitioner.route(Chunk(np.arange(12, 20), [7] * 8)).tolist())
@@ -180,7 +205,7 @@ def test_cold_keys_go_where_hashing_sends_them():
 
 def test_a_hot_key_explores_at_the_rate_epsilon():
     stream = Chunk(None, [7] * 20_000)
-    partitioner = Dalton(1000, epsilon=0.25, p1=0.0, gamma=1e-9)
+    partitioner = Dalton(1000, stats_window=1000, epsilon=0.25, p1=0.0, gamma=1e-9)
     away = partitioner.route(stream)[1000:] != Hash(1000).route(Chunk(None, [7]))[0]
     assert away.mean() == pytest.approx(0.25, abs=0.01)
     assert len(np.unique(partitioner.route(Chunk(np.arange(20_000, 40_000), [7] * 20_000)))) > 950

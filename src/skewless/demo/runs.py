@@ -17,21 +17,19 @@ from skewless.demo.words import SCHEMA, WordStream
 from skewless.spark.learning import BatchRecord
 from skewless.spark.streaming import WindowedGroups
 
-__all__ = ["BALANCED", "HEADINGS", "Run", "read_stream", "run", "session"]
+__all__ = ["BALANCED", "HEADINGS", "TASK_HEADINGS", "Run", "read_stream", "run", "session"]
 
-#: Columns of the demo's tables.
+#: Columns of the demo's tables: of both acts, and of the second one only.
 HEADINGS = (
     "policy",
     "wall s",
     "k rows/s",
     "load max/mean",
     "worst batch",
-    "slowest task / mean",
-    "waited for, s",
-    "states shipped",
     "policy versions",
     "balanced after",
 )
+TASK_HEADINGS = ("slowest task/mean", "waited s", "states shipped")
 #: Load over mean from which a batch counts as balanced.
 BALANCED = 1.25
 
@@ -105,11 +103,16 @@ class Run:
             _number(self.rows_per_s / 1000, ",.0f"),
             _number(sum(balance) / len(balance) if balance else None, ".2f"),
             _number(max(balance, default=None), ".2f"),
+            str(self.versions) if self.batches else "-",
+            "-" if not balance else "never" if after is None else f"{after} batches",
+        ]
+
+    def task_cells(self) -> list[str]:
+        """Return what the combine tasks took, in the order of `TASK_HEADINGS`."""
+        return [
             _number(self.slowest_task, ".2f"),
             _number(self.waited_for, ".1f"),
             _number(self.fragments, ",d"),
-            str(self.versions) if self.batches else "-",
-            "-" if not balance else "never" if after is None else str(after),
         ]
 
     def _per_task(self, what: str) -> list[NDArray[np.float64]]:

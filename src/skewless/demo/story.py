@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from skewless.demo.acts import Exact, exact, worth_it
-from skewless.demo.runs import BALANCED, HEADINGS, Run, session
+from skewless.demo.runs import BALANCED, HEADINGS, TASK_HEADINGS, Run, session
 from skewless.demo.words import WordStream, write_stream
 from skewless.keys import hash64
 from skewless.report import demo_page
@@ -46,14 +46,16 @@ def tell_story(
         HTML file to write.
     """
     console = console or Console()
+    if not console.is_terminal:
+        console = Console(width=110)
     started = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="skewless-demo-"))
     spark: SparkSession | None = None
     try:
         console.print(f"starting Spark with {workers} task slots ...")
         spark = session(workers)
-        counted = write_stream(folder / "exact-in", since=since, n_batches=12)
-        linked = write_stream(folder / "worth-in", n_batches=8, files_per_batch=workers)
+        counted = write_stream(folder / "exact-in", since=since, n_batches=8)
+        linked = write_stream(folder / "worth-in", n_batches=6, files_per_batch=workers)
         first = _act_one(console, spark, counted, workers, folder / "exact")
         second = _act_two(console, spark, linked, workers, cost_us, folder / "worth")
         hot = _hot_words(folder / "worth", workers, linked.vocabulary)
@@ -73,9 +75,9 @@ def tell_story(
             (
                 "Worth it: the words that follow each word, a Python aggregator",
                 _worth_text(linked, cost_us),
-                HEADINGS,
+                [*HEADINGS, *TASK_HEADINGS],
                 second,
-                [[]] * len(second),
+                [run.task_cells() for run in second],
             ),
         ]
         demo_page.write(page, lead, acts, hot)
@@ -159,14 +161,14 @@ def _act_two(
         runs = worth_it(
             spark, words, _WORTH, workers, cost_us, folder, _Tell(progress, words.n_batches)
         )
-    console.print(_table(HEADINGS, runs, [[]] * len(runs)))
+    console.print(_table([*HEADINGS, *TASK_HEADINGS], runs, [run.task_cells() for run in runs]))
     return runs
 
 
 def _table(headings: Sequence[str], runs: Sequence[Run], more: Sequence[Sequence[str]]) -> Table:
     table = Table(show_edge=False, pad_edge=False)
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left")
+        table.add_column(heading, justify="right" if number else "left", min_width=6)
     for done, extra in zip(runs, more, strict=True):
         table.add_row(*done.cells(), *extra)
     table.caption = f"balanced after so many batches: load max/mean then stays at most {BALANCED}"

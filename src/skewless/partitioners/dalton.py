@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from skewless.chunk import Chunk
 from skewless.errors import DataError, ParameterError
-from skewless.kernel import inline_kernel, lean_kernel, next_random, spread, unit_interval
+from skewless.kernel import inline_kernel, lean_kernel, mix, next_random, spread, unit_interval
 from skewless.parameters import Count, Range, Seed
 from skewless.partitioners.base import Partitioner
-from skewless.windows import hot_keys, rows
+from skewless.windows import cold_log, hot_keys, rows
+from skewless.windows.cold_log import ColdLog
 from skewless.windows.fragments import expire_slide, holder, seen, touch
 from skewless.windows.hot_keys import LINK, HotKeys
-from skewless.windows.loads import SlidingLoads, evict_load, no_loads
+from skewless.windows.loads import SlidingLoads, no_loads, turn_loads
 from skewless.windows.rows import FRAGMENTS, MARK, Rows, has_room, no_rows
 from skewless.windows.values import best_worker, set_value, value_of
 
@@ -35,12 +36,14 @@ class DaltonState(NamedTuple):
 
     keys: HotKeys
     """Frequencies of all keys, and which are hot (Definition 3.3)."""
+    cold: ColdLog
+    """Fragments of the keys that have no row, in case that they become hot."""
     rows: Rows
     """Per hot key: Q per worker, and the workers that hold it (Definition 3.2)."""
     loads: SlidingLoads
     """Tuples per worker in the window (Definition 3.1)."""
     slide: NDArray[np.int64]
-    """int64, (2,): slide, counted from the first tuple's (-1 before it), and its block of `loads`."""
+    """int64, (1,): slide, counted from the first tuple's; -1 before it."""
     start: NDArray[np.int64]
     """int64, (1,): when the slide began, in the unit of time."""
     last: NDArray[np.int64]
@@ -75,7 +78,8 @@ class Dalton(Partitioner):
     slide : int of at least 1
         Step of the window, at most `window`.
     stats_window : int of at least 1, optional
-        Length of the tumbling window in which hot keys are found; a slide by default.
+        Length of the tumbling window in which hot keys are found; by default a slide, but at least
+        ``8 * n_workers``.
     epsilon : float in [0, 1]
         Part of the tuples of hot keys that go to a random worker, to explore.
     gamma : float in (0, 1]
@@ -95,22 +99,24 @@ class Dalton(Partitioner):
 
     Cost: a cold tuple one look-up; a hot one also a reward and, when another worker becomes the best,
     the O(log n) contests of a tournament; a slide n subtractions and one visit per expired fragment.
-    Where n comes near the tuples of a statistics window, every key is hot and costs a row of its own:
-    give `stats_window` some 20 tuples a worker. State: 32 bytes for each key of the window in a table
-    at most 5/8 full, 256 for each key that was hot in it, 16 for each of their fragments, about 20 a
-    worker for a hot key tried on more than 9 workers, 8 a worker and slide.
+    Where n comes near the tuples of a statistics window, every key is hot and costs a row of its own.
+    State: 32 bytes for each key of a statistics window in a table at most 5/8 full, 16 to 256 for
+    each cold key of the window in a log (up to 384 when a statistics window of at most n tuples made
+    an index necessary), 336 for each key that was hot in it, 16 for each of their fragments, about 20
+    a worker for a hot key tried on more than 9 workers, 8 a worker and slide.
 
     Deviations from the paper: nothing is hot in the first statistics window or after an empty one
-    (the threshold is unknown). Frequencies are exact. `max_split` is not in the paper. Of equal
-    values the key's hash home wins, then the lowest worker. The window moves on by whole slides and
-    contains the slide that has begun.
+    (the threshold is unknown). A statistics window is a slide in the paper; below some 8 tuples a
+    worker nearly every key that occurs would be hot, hence the default. Frequencies are exact.
+    `max_split` is not in the paper. Of equal values the key's hash home wins, then the lowest
+    worker. The window moves on by whole slides and contains the slide that has begun.
 
     Examples
     --------
     >>> partitioner = Dalton(4, window=600, slide=10)
     >>> loads = np.bincount(partitioner.route(Chunk(None, [7] * 1000)), minlength=4)
     >>> int(loads.min()), int(loads.max())
-    (188, 386)
+    (188, 388)
 
     References
     ----------
@@ -160,9 +166,10 @@ class Dalton(Partitioner):
         fresh = no_rows(self.n_slides, n_workers)
         self.state = DaltonState(
             keys=hot_keys.no_hot_keys(len(fresh.row)),
+            cold=cold_log.no_cold(),
             rows=fresh,
             loads=no_loads(self.n_slides, n_workers),
-            slide=np.array([-1, 0], np.int64),
+            slide=np.full(1, -1, np.int64),
             start=np.zeros(1, np.int64),
             last=np.zeros(1, np.int64),
             words=np.array([seed], np.uint64),
@@ -192,7 +199,7 @@ class Dalton(Partitioner):
         settings = _Settings(
             self.n_workers,
             self.slide,
-            self.stats_window or self.slide,
+            self.stats_window or max(self.slide, 8 * self.n_workers),
             float(self.epsilon),
             float(self.gamma),
             float(self.p1),
@@ -218,9 +225,10 @@ class Dalton(Partitioner):
         Windows are those of `window` and two of `stats_window` in a row. The bound holds even if all
         keys were hot on all workers; section 3.2 expects about n hot keys a statistics window.
         """
-        loads = 8 * (self.n_slides + 1) * self.n_workers + 8
+        loads = 8 * (self.n_slides + 2) * self.n_workers + 8
         learned = rows.rows_bytes_bound(n_keys, self.n_slides, self.n_workers)
-        return hot_keys.hot_keys_bytes_bound(n_keys) + learned + loads + 40
+        cold = cold_log.cold_log_bytes_bound(n_keys)
+        return hot_keys.hot_keys_bytes_bound(n_keys) + cold + learned + loads + 32
 
     def _settled(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Learn from the sample; judge by a second pass that does not explore."""
@@ -239,10 +247,14 @@ def _bytes(part: tuple[Any, ...]) -> int:
 
 def _with_room(state: DaltonState, seed: np.uint64) -> DaltonState:
     """Return the same state with room for more keys and fragments."""
-    larger = rows.with_room(state.rows)
-    oldest = int(state.slide[0]) - len(state.loads.slides) + 1
-    keys = hot_keys.with_room_for_keys(state.keys, larger, oldest, seed)
-    return state._replace(keys=keys, rows=larger)
+    larger, cold = rows.with_room(state.rows), state.cold
+    keys = hot_keys.with_room_for_keys(state.keys, larger, seed)
+    if cold_log.log_is_full(cold):
+        cold = cold_log.with_room_for_cold(cold, seed)
+    if keys.heavy[0] == 1 and cold.ends[0] < cold.ends[1] and len(cold.latest) == 0:
+        cold = cold_log.with_index(cold)
+        cold_log.index_cold(cold.entry, cold.ends, cold.latest, seed)
+    return state._replace(keys=keys, cold=cold, rows=larger)
 
 
 @lean_kernel
@@ -253,17 +265,34 @@ def _begin(state: DaltonState, settings: _Settings, now: int) -> None:
 
 
 @lean_kernel
-def _turn_slide(state: DaltonState, length: int, now: int) -> None:
-    """Begin the slide that `now` lies in; the slides that leave the window expire."""
-    gap = (now - state.start[0]) // length
-    before, n_slides = state.slide[0], len(state.loads.slides)
-    state.start[0] += gap * length
-    state.slide[0] += gap
-    for step in range(1, min(gap, n_slides) + 1):
-        slot = (before + step) % n_slides
-        evict_load(state.loads, slot)
-        expire_slide(state.rows, slot, state.slide[0] - n_slides + 1)
-    state.slide[1] = state.slide[0] % n_slides
+def _turn(state: DaltonState, settings: _Settings, now: int) -> None:
+    """Begin the statistics window and the slide that `now` lies in."""
+    keys, cold, n_slides = state.keys, state.cold, len(state.loads.slides)
+    if now - keys.start[0] >= settings.stats_window:
+        oldest = state.slide[0] - n_slides + 1
+        hot_keys.turn_statistics(
+            keys, state.rows, settings.stats_window, settings.n_workers, now, oldest
+        )
+    gap = (now - state.start[0]) // settings.slide
+    if gap > 0:
+        before = state.slide[0]
+        state.start[0] += gap * settings.slide
+        state.slide[0] += gap
+        oldest = state.slide[0] - n_slides + 1
+        turn_loads(state.loads, before, gap)
+        cold_log.expire_cold(cold, oldest)
+        for step in range(1, min(gap, n_slides) + 1):
+            expire_slide(state.rows, (before + step) % n_slides, oldest)
+    if keys.heavy[0] == 1 and len(cold.latest) > 0:
+        cold_log.index_cold(cold.entry, cold.ends, cold.latest, settings.seed)
+
+
+@lean_kernel
+def _room(state: DaltonState) -> bool:
+    """Say whether one more tuple of any key fits, but for its entry, without `_with_room`."""
+    cold = state.cold
+    asked = state.keys.heavy[0] == 1 and cold.ends[0] < cold.ends[1] and len(cold.latest) == 0
+    return has_room(state.rows) and not cold_log.log_is_full(cold) and not asked
 
 
 @inline_kernel
@@ -278,6 +307,36 @@ def _choose(state: DaltonState, settings: _Settings, own: int, home: int, oldest
     return holder(state.rows, own, int(spread(bits, np.uint64(held))), oldest)
 
 
+@inline_kernel
+def _serve(
+    state: DaltonState,
+    settings: _Settings,
+    own: int,
+    home: int,
+    slide: int,
+    oldest: int,
+    mean: float,
+) -> int:
+    """Lines 4 to 9 for a key with a row; `mean` is the load of a worker with this tuple."""
+    rows_, load = state.rows, state.loads.window
+    row, hot = rows_.row, rows_.row[own, MARK] >= 0
+    worker = _choose(state, settings, own, home, oldest) if hot else home
+    load[np.uint64(worker)] += 1  # line 9
+    cell = seen(row, rows_.last, own, worker, slide, oldest)
+    if cell < 0:
+        cell = touch(rows_, own, worker, slide, oldest, home)
+    if hot:
+        # Lines 5 and 6: Eq. 3, 4 and 5.
+        loaded = float(load[np.uint64(worker)])
+        imbalance = (loaded - mean) / max(loaded, mean)
+        aggregation = row[own, FRAGMENTS] / settings.n_workers
+        reward = -(settings.p1 * imbalance + (1.0 - settings.p1) * aggregation)
+        q = value_of(row, rows_.value, own, cell)
+        q += settings.gamma * (reward - q)
+        set_value(row, rows_.value, rows_.winner, own, cell, home, q)
+    return worker
+
+
 @lean_kernel
 def _route(
     state: DaltonState,
@@ -289,50 +348,65 @@ def _route(
     mixed: NDArray[np.uint64],
     link: NDArray[np.int64],
 ) -> int:
-    """Algorithm 1 from tuple `first` on; return the number of the tuple that finds no room."""
-    keys_, rows_, loads, entry = state.keys, state.rows, state.loads, state.keys.table.entry
-    row, value, last, winner = rows_.row, rows_.value, rows_.last, rows_.winner
-    n, n_slides, room = settings.n_workers, len(loads.slides), has_room(rows_)
+    """Algorithm 1 from tuple `first` on; return the number of the tuple that finds no room.
+
+    Totals are counted by the number of the tuple, and the clock is asked for the next event only.
+    """
     if state.slide[0] < 0:
         _begin(state, settings, times[first])
-    oldest = state.slide[0] - n_slides + 1
-    for i in range(first, len(keys)):
-        ahead = (i - first) & (len(mixed) - 1)
-        if ahead == 0:
-            hot_keys.fetch(entry, row, settings.seed, keys[i : i + len(mixed)], mixed, link)
-        if times[i] - keys_.start[0] >= settings.stats_window:
-            hot_keys.turn_statistics(keys_, rows_, settings.stats_window, times[i], oldest)
-        if times[i] - state.start[0] >= settings.slide:
-            _turn_slide(state, settings.slide, times[i])
-            oldest = state.slide[0] - n_slides + 1
-        # Lines 1 to 3.
-        home = int(spread(mixed[ahead], np.uint64(n)))
-        place = hot_keys.count_key(keys_, mixed[ahead], keys[i]) if room else -1
-        if place < 0:
+    keys_, cold, rows_, load = state.keys, state.cold, state.rows, state.loads.window
+    entry, used, place_of = keys_.table.entry, keys_.table.used, keys_.place
+    row = rows_.row
+    n, n_slides, seed = settings.n_workers, len(state.loads.slides), settings.seed
+    i, room, none = first, _room(state), np.uint64(len(entry))
+    while i < len(keys):
+        # Until the next slide or statistics window begins.
+        if times[i] >= min(keys_.start[0] + settings.stats_window, state.start[0] + settings.slide):
+            _turn(state, settings, times[i])
+            room = _room(state)
+        until = min(keys_.start[0] + settings.stats_window, state.start[0] + settings.slide)
+        slide, number, heavy = state.slide[0], keys_.number[0], keys_.heavy[0]
+        oldest, begin, stopped = slide - n_slides + 1, i, False
+        total = state.loads.total[0] - begin + 1
+        while i < len(keys) and times[i] < until and not stopped:
+            some = min(len(mixed), len(keys) - i)
+            for j in range(some):
+                mixed[j] = mix(keys[i + j], seed)
+            if heavy == 1:  # every key has a row, so the rows may fill more than the cache
+                hot_keys.fetch_rows(place_of, row, mixed[:some], link[:some])
+            for j in range(some):
+                if times[i] >= until:
+                    break
+                key = keys[i]
+                # Lines 1 to 3.
+                place = (
+                    hot_keys.count_key(entry, used, place_of, row, number, mixed[j], key)
+                    if room
+                    else none
+                )
+                if place == none:
+                    stopped = True
+                    break
+                home = int(spread(mixed[j], np.uint64(n)))
+                own = hot_keys.row_of(entry, row, place, key)
+                if entry[place, hot_keys.COUNT] >= heavy and (own < 0 or row[own, MARK] != number):
+                    own = hot_keys.heat(
+                        keys_, rows_, cold, place, key, mixed[j], seed, own, home, oldest
+                    )
+                    room = _room(state)
+                if own >= 0:
+                    out[i] = _serve(state, settings, own, home, slide, oldest, (total + i) / n)
+                    room = room and has_room(rows_)
+                else:
+                    out[i] = home  # line 8
+                    load[np.uint64(home)] += 1
+                    if entry[place, LINK] != slide:
+                        entry[place, LINK] = slide
+                        cold_log.append_cold(cold.entry, cold.ends, key, slide)
+                        room = room and not cold_log.log_is_full(cold)
+                i += 1
+        keys_.total[0] += i - begin
+        state.loads.total[0] += i - begin
+        if stopped:
             return i
-        own = hot_keys.row_of(entry, row, place, keys[i])
-        if hot_keys.is_heavy(keys_, place, n):
-            own = hot_keys.heat(keys_, rows_, place, keys[i], own, home, oldest)
-            room = has_room(rows_)
-        hot = own >= 0 and row[own, MARK] >= 0
-        worker = _choose(state, settings, own, home, oldest) if hot else home  # lines 4 and 8
-        out[i] = worker
-        loads.slides[state.slide[1], worker] += 1  # line 9
-        loads.window[worker] += 1
-        loads.total[0] += 1
-        if own < 0:
-            entry[place, LINK] = state.slide[0]
-            continue
-        cell = seen(row, last, own, worker, state.slide[0], oldest)
-        if cell < 0:
-            cell = touch(rows_, own, worker, state.slide[0], oldest, home)
-            room = has_room(rows_)
-        if hot:
-            # Lines 5 and 6: Eq. 3, 4 and 5.
-            load, mean = float(loads.window[worker]), loads.total[0] / n
-            imbalance = (load - mean) / max(load, mean)
-            aggregation = row[own, FRAGMENTS] / n
-            reward = -(settings.p1 * imbalance + (1.0 - settings.p1) * aggregation)
-            q = value_of(row, value, own, cell)
-            set_value(row, value, winner, own, cell, home, q + settings.gamma * (reward - q))
-    return len(keys)
+    return i

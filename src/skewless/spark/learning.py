@@ -97,6 +97,13 @@ class Loop:
         entry = log.newest(n_workers, seed)
         self.routing = entry.routing if entry else Routing.hashing(n_workers, seed=seed)
         self.version = entry.version if entry else 0
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        """Compile what learning needs, on a copy, so that the first batch does not wait for it."""
+        if self.policy is not None:
+            few = Histogram([1, 2], [3, 1], np.zeros(self.n_buckets, np.int64), seed=self.seed)
+            copy.deepcopy(self.policy).learn(few, self.routing)
 
     def learn(self, batch: int, metrics: dict[str, Any]) -> None:
         """Learn from the metrics of one batch; write a version if the routing changed."""

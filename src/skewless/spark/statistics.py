@@ -62,7 +62,7 @@ def _query(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: in
     # branches would read the frame.
     counts = df.groupBy(keys.hash.alias("key")).agg(F.sum(F.lit(1)).alias("n"))
     heavy = (
-        counts.orderBy(F.desc("n"), F.asc("key"))
+        counts.orderBy(F.desc("n"), F.col("key") < 0, F.asc("key"))  # by the hash as unsigned
         .limit(n_hot)
         .select(F.lit(_LISTED).alias("bucket"), "key", "n")
     )

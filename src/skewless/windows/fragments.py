@@ -52,7 +52,7 @@ def seen(
     return cell
 
 
-@lean_kernel
+@inline_kernel
 def touch(rows: Rows, i: int, worker: int, slide: int, oldest: int, home: int) -> int:
     """Note that `worker`, which does not hold the key of row `i`, got it in `slide`.
 

@@ -12,51 +12,59 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.kernel import inline_kernel, kernel, lean_kernel, mix
+from skewless.kernel import inline_kernel, lean_kernel, mix
+from skewless.windows.cold_log import ColdLog, last_cold
 from skewless.windows.fragments import forget_values, touch
-from skewless.windows.rows import MARK, Rows, is_row_of, new_row
+from skewless.windows.rows import DEAD, KEY, MARK, SHAPE, Rows, is_row_of, new_row
 from skewless.windows.table import (
-    EMPTY,
     SMALLEST,
     Table,
     capacity_for,
     empty_table,
-    find,
     most_entries,
     refill,
 )
 
 __all__ = [
+    "COUNT",
     "LINK",
+    "NEVER_HEAVY",
     "HotKeys",
     "count_key",
-    "fetch",
+    "fetch_rows",
     "heat",
     "hot_keys_bytes_bound",
-    "is_heavy",
     "no_hot_keys",
     "row_of",
     "turn_statistics",
     "with_room_for_keys",
 ]
 
-#: Word of an entry: the last slide in which a key without a row went to its home, or -1 if none, or
+#: Words of an entry. An entry of another statistics window is an empty place. The link is the last
+#: slide in which the key, without a row, went to its home in this statistics window, or -1 if none, or
 #: -2 - (its row), which may be dead.
-LINK = 3
-_WINDOW, _COUNT = 1, 2
+_KEY, _WINDOW, COUNT, LINK = 0, 1, 2, 3
+#: The count that makes a key hot when the window before had no tuples.
+NEVER_HEAVY = np.int64(2**62)
 
 
 class HotKeys(NamedTuple):
     """Counts of this statistics window, and the keys that are hot in it."""
 
     table: Table
-    """Per key: statistics window of the count, count, link."""
+    """Per key of this statistics window: the window, count, link."""
+    place: NDArray[np.int64]
+    """int64, (4 rows, 2): key, its row, which may be dead, or -1; open addressing."""
+    n_placed: NDArray[np.int64]
+    """int64, (1,): keys in `place`."""
     hot: NDArray[np.int64]
     """int64, (2, rows): rows that became hot in the even and in the odd statistics windows."""
     n_hot: NDArray[np.int64]
     """int64, (2,): how many rows each list of `hot` holds."""
     total: NDArray[np.int64]
     """int64, (2,): tuples of the statistics window so far, and of the one before."""
+    heavy: NDArray[np.int64]
+    """int64, (1,): the count that makes a key hot in this statistics window, or `NEVER_HEAVY`."""
     number: NDArray[np.int64]
     """int64, (1,): statistics window, counted from the first tuple's."""
     start: NDArray[np.int64]
@@ -71,21 +79,33 @@ def no_hot_keys(n_rows: int) -> HotKeys:
     >>> no_hot_keys(16).hot.shape
     (2, 16)
     """
-    hot = np.zeros((2, n_rows), np.int64)
-    zeros = np.zeros(2, np.int64), np.zeros(2, np.int64), np.zeros(1, np.int64)
-    return HotKeys(empty_table(), hot, *zeros, np.zeros(1, np.int64))
+    return HotKeys(
+        empty_table(),
+        np.full((4 * n_rows, 2), -1, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros((2, n_rows), np.int64),
+        np.zeros(2, np.int64),
+        np.zeros(2, np.int64),
+        np.array([NEVER_HEAVY]),
+        np.zeros(1, np.int64),
+        np.zeros(1, np.int64),
+    )
 
 
-def with_room_for_keys(keys: HotKeys, rows: Rows, oldest: int, seed: np.uint64) -> HotKeys:
-    """Return the same statistics with room for all `rows`, and without stale entries if full."""
-    table = keys.table
+def with_room_for_keys(keys: HotKeys, rows: Rows, seed: np.uint64) -> HotKeys:
+    """Return the same statistics with room for all `rows`, and in a larger table if it is full."""
+    table, n_rows = keys.table, len(rows.row)
     if table.used[0] >= most_entries(len(table.entry)):
-        live = _live(table.entry, rows.row, int(keys.number[0]), oldest)
-        table = empty_table(capacity_for(int(live.sum()), len(table.entry)))
-        refill(table, keys.table.entry[live], seed)
-    hot = np.zeros((2, len(rows.row)), np.int64)
-    hot[:, : keys.hot.shape[1]] = keys.hot
-    return keys._replace(table=table, hot=hot)
+        live = table.entry[table.entry[:, _WINDOW] == keys.number[0]]
+        table = empty_table(capacity_for(len(live), len(table.entry)))
+        refill(table, live, seed)
+    if n_rows > keys.hot.shape[1]:
+        hot = np.zeros((2, n_rows), np.int64)
+        hot[:, : keys.hot.shape[1]] = keys.hot
+        place = np.full((4 * n_rows, 2), -1, np.int64)
+        _place_all(place, keys.n_placed, rows.row, seed)
+        keys = keys._replace(hot=hot, place=place)
+    return keys._replace(table=table)
 
 
 def hot_keys_bytes_bound(n_keys: int) -> int:
@@ -94,94 +114,121 @@ def hot_keys_bytes_bound(n_keys: int) -> int:
     Examples
     --------
     >>> hot_keys_bytes_bound(100)
-    36024
+    48840
     """
-    return 32 * capacity_for(n_keys, SMALLEST) + 16 * max(16, 2 * n_keys) + 56
-
-
-@kernel
-def _live(
-    entry: NDArray[np.int64], row: NDArray[np.int64], number: int, oldest: int
-) -> NDArray[np.bool_]:
-    """Mark the entries that count in this statistics window, or whose key is in the window."""
-    live = np.zeros(len(entry), np.bool_)
-    for place in range(len(entry)):
-        link = entry[place, LINK]
-        if entry[place, _WINDOW] == number:
-            live[place] = True
-        elif entry[place, _WINDOW] != EMPTY and link <= -2:
-            live[place] = is_row_of(row, -2 - link, np.uint64(entry[place, 0]))
-        else:
-            live[place] = link >= max(oldest, 0)
-    return live
+    return 32 * capacity_for(n_keys, SMALLEST) + 80 * max(16, 2 * n_keys) + 72
 
 
 @lean_kernel
-def fetch(
-    entry: NDArray[np.int64],
+def fetch_rows(
+    place_of: NDArray[np.int64],
     row: NDArray[np.int64],
-    seed: np.uint64,
-    keys: NDArray[np.uint64],
     mixed: NDArray[np.uint64],
     link: NDArray[np.int64],
 ) -> None:
-    """Mix some keys, and read their entries and rows so that the cache holds them.
-
-    The loops are short, so that the processor has many reads under way at a time.
-    """
-    mask = np.uint64(len(entry) - 1)
-    for i in range(len(keys)):
-        mixed[i] = mix(keys[i], seed)
-    for i in range(len(keys)):
-        link[i] = entry[mixed[i] & mask, LINK]
-    for i in range(len(keys)):
-        if -len(row) <= link[i] + 1 < 0:
-            link[i] = row[-2 - link[i], MARK]
+    """Read the rows of some keys, so that their cache misses overlap."""
+    mask = np.uint64(len(place_of) - 1)
+    for j in range(len(mixed)):
+        link[j] = place_of[mixed[j] & mask, 1]
+    for j in range(len(mixed)):
+        if link[j] >= 0:
+            link[j] = row[np.uint64(link[j]), MARK]
 
 
 @inline_kernel
-def count_key(keys: HotKeys, mixed: np.uint64, key: np.uint64) -> int:
-    """Count a tuple; return the key's entry, or -1 if the key is new and the table full."""
-    entry, used, number = keys.table.entry, keys.table.used, keys.number[0]
-    place: int = find(entry, mixed, key)
-    if entry[place, _WINDOW] == EMPTY:
-        if used[0] >= most_entries(len(entry)):
-            return -1
-        used[0] += 1
-        entry[place, 0] = np.int64(key)
-        entry[place, LINK] = -1
-    if entry[place, _WINDOW] != number:
-        entry[place, _WINDOW] = number
-        entry[place, _COUNT] = 0
-    entry[place, _COUNT] += 1
-    keys.total[0] += 1
+def count_key(
+    entry: NDArray[np.int64],
+    used: NDArray[np.int64],
+    place_of: NDArray[np.int64],
+    row: NDArray[np.int64],
+    number: int,
+    mixed: np.uint64,
+    key: np.uint64,
+) -> np.uint64:
+    """Count a tuple; return the key's entry, or `len(entry)` if the key is new and the table full."""
+    mask, wanted = np.uint64(len(entry) - 1), np.int64(key)
+    place = mixed & mask
+    while entry[place, _WINDOW] == number:
+        if entry[place, _KEY] == wanted:
+            entry[place, COUNT] += 1
+            return place
+        place = (place + np.uint64(1)) & mask
+    if used[0] >= most_entries(len(entry)):
+        return np.uint64(len(entry))
+    used[0] += 1
+    entry[place, _KEY] = wanted
+    entry[place, _WINDOW] = number
+    entry[place, COUNT] = 1
+    i = place_of[_find_place(place_of, mixed, key), 1]
+    entry[place, LINK] = -2 - i if i >= 0 and is_row_of(row, i, key) else -1
     return place
 
 
 @inline_kernel
-def is_heavy(keys: HotKeys, place: int, n_workers: int) -> bool:
-    """Say whether the key has reached 1/n of the last window's load (0 in the first window)."""
-    before = keys.total[1]
-    return bool(before > 0 and keys.table.entry[place, _COUNT] * n_workers >= before)
+def _find_place(place_of: NDArray[np.int64], mixed: np.uint64, key: np.uint64) -> np.uint64:
+    mask, wanted = np.uint64(len(place_of) - 1), np.int64(key)
+    place = mixed & mask
+    while place_of[place, 1] >= 0 and place_of[place, 0] != wanted:
+        place = (place + np.uint64(1)) & mask
+    return place
+
+
+@lean_kernel
+def _place_all(
+    place_of: NDArray[np.int64],
+    n_placed: NDArray[np.int64],
+    row: NDArray[np.int64],
+    seed: np.uint64,
+) -> None:
+    """Put all rows that live into an empty table."""
+    n_placed[0] = 0
+    for i in range(len(row)):
+        if row[i, SHAPE] != DEAD:
+            key = np.uint64(row[i, KEY])
+            place = _find_place(place_of, mix(key, seed), key)
+            place_of[place, 0] = row[i, KEY]
+            place_of[place, 1] = i
+            n_placed[0] += 1
 
 
 @inline_kernel
-def row_of(entry: NDArray[np.int64], row: NDArray[np.int64], place: int, key: np.uint64) -> int:
+def row_of(
+    entry: NDArray[np.int64], row: NDArray[np.int64], place: np.uint64, key: np.uint64
+) -> int:
     """Return the key's row, or -1."""
     i = -2 - entry[place, LINK]
     return int(i) if i >= 0 and is_row_of(row, i, key) else -1
 
 
-@inline_kernel
+@lean_kernel
 def heat(
-    keys: HotKeys, rows: Rows, place: int, key: np.uint64, i: int, home: int, oldest: int
+    keys: HotKeys,
+    rows: Rows,
+    log: ColdLog,
+    place: np.uint64,
+    key: np.uint64,
+    mixed: np.uint64,
+    seed: np.uint64,
+    i: int,
+    home: int,
+    oldest: int,
 ) -> int:
     """Make a heavy key hot; `i` is its row or -1. Return its row."""
     row, entry, number = rows.row, keys.table.entry, keys.number[0]
     if i < 0:
         cold = entry[place, LINK]
+        if cold == -1:  # its first tuple in this statistics window
+            cold = last_cold(log, mixed, key)
         i = new_row(row, rows.free, key)
         entry[place, LINK] = -2 - i
+        if 2 * keys.n_placed[0] >= len(keys.place):
+            keys.place[:] = -1
+            _place_all(keys.place, keys.n_placed, row, seed)
+        found = _find_place(keys.place, mixed, key)
+        if keys.place[found, 1] < 0:
+            keys.n_placed[0] += 1
+        keys.place[found, 0] = np.int64(key)
+        keys.place[found, 1] = i
         if cold >= max(oldest, 0):  # a cold tuple of this window is at the home
             touch(rows, i, home, cold, oldest, home)
     if row[i, MARK] != number:
@@ -192,13 +239,17 @@ def heat(
 
 
 @lean_kernel
-def turn_statistics(keys: HotKeys, rows: Rows, length: int, now: int, oldest: int) -> None:
+def turn_statistics(
+    keys: HotKeys, rows: Rows, length: int, n_workers: int, now: int, oldest: int
+) -> None:
     """Begin the statistics window that `now` lies in; keys that were hot long ago are forgotten."""
     gap = (now - keys.start[0]) // length
     keys.start[0] += gap * length
     keys.number[0] += gap
     keys.total[1] = keys.total[0] if gap == 1 else 0
     keys.total[0] = 0
+    keys.heavy[0] = -(-keys.total[1] // n_workers) if keys.total[1] > 0 else NEVER_HEAVY
+    keys.table.used[0] = 0
     for parity in range(2):
         if gap == 1 and parity != keys.number[0] & 1:
             continue  # hot in the window that has just closed: still hot in this one
