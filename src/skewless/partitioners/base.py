@@ -44,7 +44,7 @@ class Partitioner(Policy):
         """
         n_hot = max(2 * self.n_workers, 64)
         condensed = histogram.top(n_hot, bucket_count(self.n_workers), seed=self.seed)
-        keys = condensed.interleaved(20_000 + 200 * self.n_workers)
+        keys = condensed.interleaved(100_000 + 1_000 * self.n_workers)
         workers = self._settled(keys)
         return _condense(self.n_workers, self.seed, condensed, keys, workers)
 

@@ -1,0 +1,103 @@
+"""Aggregators on batch frames: the answer of Spark's own aggregates, whoever did the work."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import skewless
+from tests.spark.comparison import assert_same_groups
+
+
+@pytest.fixture(scope="module")
+def hot(spark: SparkSession) -> DataFrame:
+    """Give 99 % of the rows to one key, and some to null; nested second key."""
+    n = F.col("id")
+    return spark.range(0, 10_000, 1, 4).select(
+        F.when(n < 9_900, "hot")
+        .when(n < 9_950, None)
+        .otherwise(F.concat(F.lit("c"), n))
+        .alias("k"),
+        F.struct((n % 2).alias("half")).alias("part"),
+        (n % 7).alias("v"),
+        F.when(n % 5 == 0, F.lit("five")).otherwise(F.lit("other")).alias("word"),
+    )
+
+
+class Sums(skewless.Aggregator):
+    """Count, sum, extremes and the words, in small calls."""
+
+    inputs = ("v", "word")
+    state = "n bigint, total bigint, low bigint, high bigint, words array<string>"
+    result = "n_rows bigint, mean double, low_v bigint, high_v bigint, kinds array<string>"
+    merges = {"n": "sum", "total": "sum", "low": "min", "high": "max", "words": "concat"}
+    max_rows = 500
+
+    def create(self):
+        return {"n": 0, "total": 0, "low": None, "high": None, "words": []}
+
+    def update(self, state, rows: pa.Table):
+        assert rows.column_names == ["v", "word"]
+        assert 0 < rows.num_rows <= self.max_rows
+        values = rows["v"].to_pylist()
+        known = [x for x in (state["low"], state["high"]) if x is not None]
+        return {
+            "n": state["n"] + len(values),
+            "total": state["total"] + sum(values),
+            "low": min([*values, *known]),
+            "high": max([*values, *known]),
+            "words": sorted({*state["words"], *rows["word"].to_pylist()}),
+        }
+
+    def finish(self, state):
+        return {
+            "n_rows": state["n"],
+            "mean": state["total"] / state["n"],
+            "low_v": state["low"],
+            "high_v": state["high"],
+            "kinds": sorted(set(state["words"])),
+        }
+
+
+def plain(df: DataFrame, *keys: str) -> DataFrame:
+    return df.groupBy(*keys).agg(
+        F.count("*").alias("n_rows"),
+        F.avg("v").alias("mean"),
+        F.min("v").alias("low_v"),
+        F.max("v").alias("high_v"),
+        F.collect_set("word").alias("kinds"),
+    )
+
+
+@pytest.mark.parametrize("policy", ["auto", "local", "hash", "pkg", "wrap_around"])
+def test_an_aggregator_equals_spark_s_aggregates(hot, policy) -> None:
+    workers = None if policy in ("auto", "local") else 4
+    found = skewless.group_by(hot, "k", policy=policy, workers=workers).aggregate(Sums())
+    assert found.columns == plain(hot, "k").columns
+    found, expected = found.collect(), plain(hot, "k").collect()
+    assert sorted(map(_row, found)) == sorted(map(_row, expected))
+
+
+def _row(row):
+    return repr((row.k, row.n_rows, round(row.mean, 9), row.low_v, row.high_v, sorted(row.kinds)))
+
+
+def test_several_keys_one_of_them_nested(spark, hot) -> None:
+    groups = skewless.group_by(hot, "k", "part", policy="wrap_around", workers=3)
+    found = groups.aggregate(Sums()).drop("kinds")
+    expected = plain(hot, "k", "part").drop("kinds")
+    renamed = found.select(*[F.col(c).cast(expected.schema[c].dataType) for c in expected.columns])
+    ours = {repr(tuple(r)) for r in renamed.collect()}
+    assert ours == {repr(tuple(r)) for r in expected.collect()}
+
+
+def test_an_empty_frame_gives_an_empty_frame(hot) -> None:
+    groups = skewless.group_by(hot.limit(0), "k", policy="wrap_around", workers=4)
+    assert groups.aggregate(Sums()).collect() == []
+
+
+def test_the_helper_of_these_tests_notices_a_difference(hot) -> None:
+    with pytest.raises(AssertionError):
+        assert_same_groups(plain(hot, "k"), plain(hot.limit(9_999), "k"), 1)
