@@ -47,7 +47,7 @@ def tell_story(
     """
     console = console or Console()
     if not console.is_terminal:
-        console = Console(width=110)
+        console = Console(width=132)
     started = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="skewless-demo-"))
     spark: SparkSession | None = None
@@ -168,7 +168,7 @@ def _act_two(
 def _table(headings: Sequence[str], runs: Sequence[Run], more: Sequence[Sequence[str]]) -> Table:
     table = Table(show_edge=False, pad_edge=False)
     for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left", min_width=6)
+        table.add_column(heading, justify="right" if number else "left", no_wrap=not number)
     for done, extra in zip(runs, more, strict=True):
         table.add_row(*done.cells(), *extra)
     table.caption = f"balanced after so many batches: load max/mean then stays at most {BALANCED}"
