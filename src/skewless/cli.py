@@ -21,13 +21,13 @@ def _root() -> None:
 
 @app.command()
 def demo(
-    since: Annotated[
-        int, typer.Option(min=1790, max=2000, help="First year of the addresses in act one.")
-    ] = 2000,
+    until: Annotated[
+        int, typer.Option(min=1790, max=2021, help="Last year of the addresses in act one.")
+    ] = 1820,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Workers and task slots.")] = 16,
     cost_us: Annotated[
         float, typer.Option(min=0, max=10_000, help="Emulated cost per row in act two, us.")
-    ] = 80.0,
+    ] = 200.0,
     page: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("demo.html"),
 ) -> None:
     """Count and link the words of the State of the Union addresses while the policy learns."""
@@ -38,7 +38,7 @@ def demo(
         if extra is None:
             raise
         raise MissingExtra("skewless demo", extra, str(error.name)) from error
-    if not tell_story(since=since, workers=workers, cost_us=cost_us, page=page):
+    if not tell_story(until=until, workers=workers, cost_us=cost_us, page=page):
         raise SystemExit(1)
 
 

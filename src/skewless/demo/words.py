@@ -36,15 +36,22 @@ class WordStream(NamedTuple):
 
 
 def write_stream(
-    folder: Path, *, since: int = 1790, n_batches: int = 20, files_per_batch: int = 1
+    folder: Path,
+    *,
+    since: int = 1790,
+    until: int = 2021,
+    n_batches: int = 20,
+    files_per_batch: int = 1,
 ) -> WordStream:
-    """Write the words spoken since a year as files in speaking order.
+    """Write the words spoken from one year to another as files in speaking order.
 
     One day of event time stands for one year, because Spark's windows are fixed spans and years are
     not. ``next_word`` is the word that follows in the same address, null at its end.
     """
     words = state_of_the_union()
-    words = words.filter(pc.greater_equal(words["year"], since)).combine_chunks()
+    years = words["year"]
+    chosen = pc.and_(pc.greater_equal(years, since), pc.less_equal(years, until))
+    words = words.filter(chosen).combine_chunks()
     text = words["word"].combine_chunks().cast(pa.string())
     address = words["address"].to_numpy()
     ends = np.append(address[1:] != address[:-1], True)
