@@ -56,7 +56,7 @@ def tell_story(
     try:
         console.print(f"starting Spark with {workers} task slots ...")
         spark = session(workers)
-        counted = write_stream(folder / "exact-in", until=until, n_batches=6)
+        counted = write_stream(folder / "exact-in", until=until, n_batches=5)
         linked = write_stream(
             folder / "worth-in", since=_WORTH_SINCE, n_batches=5, files_per_batch=workers
         )
