@@ -21,7 +21,7 @@ from skewless.policy import Policy
 from skewless.routing import Routing, Tables
 from skewless.spark import expressions, learning, panes, policy_reader
 from skewless.spark.aggregator import Aggregator, Prepared, combine
-from skewless.spark.batch import place
+from skewless.spark.batch import add_worker, place
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.policy_log import PolicyLog
@@ -261,13 +261,10 @@ class WindowedGroups:
         policy, df = groups._policy, groups._df
         if isinstance(policy, str):
             return df
-        n, seed = policy.n_workers, policy.seed
-        salt = salt_column(df, seed)[0]
         if isinstance(policy, Routing) and groups._state is None:
-            tables = expressions.literal_tables(policy)
-            worker = expressions.worker_column(tables, groups._keys.hash, salt, n, seed)
-            return place(df.withColumn(_WORKER, worker), n, _WORKER)
-        return self._learned(policy, salt)
+            routed = add_worker(df, groups._keys, policy, _WORKER)[0]
+            return place(routed, policy.n_workers, _WORKER)
+        return self._learned(policy, salt_column(df, policy.seed)[0])
 
     def _learned(self, policy: Policy | Routing, salt: Column) -> DataFrame:
         groups = self._groups
