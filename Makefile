@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all bench lint format docs clean
+.PHONY: help setup kernels demo test test-all bench lint format docs clean
 
 # The first Python that runs and is new enough; `make PYTHON=...` names another.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3 python; do \
@@ -35,7 +35,10 @@ setup: ## Bring .venv up to date
 			"install one, or name it: make PYTHON=/path/to/python3.11" >&2; exit 1; fi
 	@$(PYTHON) tools/setup.py
 
-demo: setup
+kernels: setup
+	@$(python) tools/compile_kernels.py
+
+demo: kernels
 	@$(with) .venv/bin/skewless demo $(args)
 
 test: setup
@@ -48,7 +51,7 @@ test-all: setup
 	SKEWLESS_JIT=off $(pytest) -m jit_modes tests/unit tests/conformance
 	SKEWLESS_JIT=boundscheck $(pytest) -m jit_modes tests/unit tests/conformance
 
-bench: setup
+bench: kernels
 	$(python) -m benchmarks $(args)
 
 lint: setup

@@ -23,7 +23,7 @@ def _root() -> None:
 def demo(
     until: Annotated[
         int, typer.Option(min=1790, max=2021, help="Last year of the addresses in act one.")
-    ] = 1820,
+    ] = 1810,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Workers and task slots.")] = 16,
     cost_us: Annotated[
         float, typer.Option(min=0, max=10_000, help="Emulated cost per row in act two, us.")

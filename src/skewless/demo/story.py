@@ -26,8 +26,8 @@ __all__ = ["tell_story"]
 
 _EXACT = ("hash", "pkg", "dalton", "wrap_around")
 _SAME = {None: "-", True: "yes", False: "NO"}
-#: The Python act takes the newer third of the words, so that waiting, not the cores, sets its pace.
-_WORTH_SINCE = 1930
+#: The Python act takes the newest quarter of the words, so that waiting, not the cores, sets its pace.
+_WORTH_SINCE = 1955
 _WORTH = ("hash", "local", "dalton", "wrap_around")
 
 
@@ -47,16 +47,17 @@ def tell_story(
     page
         HTML file to write.
     """
-    console = console or Console()
-    if not console.is_terminal:
-        console = Console(width=132)
+    if console is None:
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=132)
     started = time.perf_counter()
     folder = Path(tempfile.mkdtemp(prefix="skewless-demo-"))
     spark: SparkSession | None = None
     try:
         console.print(f"starting Spark with {workers} task slots ...")
         spark = session(workers)
-        counted = write_stream(folder / "exact-in", until=until, n_batches=5)
+        counted = write_stream(folder / "exact-in", until=until, n_batches=4)
         linked = write_stream(
             folder / "worth-in", since=_WORTH_SINCE, n_batches=5, files_per_batch=workers
         )
