@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 __all__ = ["main"]
 
@@ -32,7 +33,8 @@ def main() -> int:
     started = time.monotonic()
     print("setup: compiling kernels, once: about a minute.", flush=True)
     words = hash64(pa.array(["a", "the"]))
-    for policy in (*partitioners.ALL, *planners.ALL):
+    known: tuple[Any, ...] = (*partitioners.ALL, *planners.ALL)
+    for policy in known:
         few = Histogram(words, [3, 1], np.ones(bucket_count(16), np.int64))
         made = policy(16)
         made.learn(few, made.learn(few))

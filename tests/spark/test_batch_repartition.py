@@ -21,7 +21,7 @@ from skewless.planners import WrapAround
 from skewless.policy import policy_name
 from skewless.routing import Routing
 from skewless.spark import batch
-from skewless.spark.batch import add_worker, place, plan, plan_auto, worker_slots
+from skewless.spark.batch import place, plan, plan_auto, worker_of, worker_slots
 from skewless.spark.keys import resolve_keys
 from tests.spark.comparison import assert_same_rows, partition_sizes, physical_plan
 
@@ -170,7 +170,7 @@ def test_only_one_of_two_keys_is_skewed_so_nothing_is_split(spark: SparkSession)
 def test_negative_hashes_name_partitions_from_0(spark: SparkSession) -> None:
     frame = spark.range(-5_000, 5_000, numPartitions=2)
     columns = resolve_keys("test", frame, ["id"])
-    routed, _ = add_worker(frame, columns, Routing.hashing(8), "w")
+    routed = frame.withColumn("w", worker_of(frame, columns, Routing.hashing(8))[0])
     hashes, workers = np.array(routed.select(F.xxhash64("id"), "w").collect(), np.int64).T
     assert (hashes < 0).any()
     assert sorted(set(workers.tolist())) == list(range(8))
@@ -254,9 +254,9 @@ def test_without_repartition_by_id_every_row_lands_where_it_should(
 ) -> None:
     columns = resolve_keys("test", hot, ["k"])
     routing = plan(hot, columns, WrapAround(8)).routing
-    direct = _located(place(add_worker(hot, columns, routing, "w")[0], 8, "w"))
+    direct = _located(place(hot, 8, worker_of(hot, columns, routing)[0]))
     monkeypatch.setattr(batch, "_places_by_id", lambda df: False)
-    moved = place(add_worker(hot, columns, routing, "w")[0], 8, "w")
+    moved = place(hot, 8, worker_of(hot, columns, routing)[0])
     assert "hashpartitioning" in physical_plan(moved)
     assert moved.rdd.getNumPartitions() == 8
     assert sorted(_located(moved)) == sorted(direct)

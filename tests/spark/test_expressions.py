@@ -14,9 +14,7 @@ from skewless.routing import EVERY_WORKER, Routing
 from skewless.spark.expressions import (
     TABLE_SCHEMA,
     bucket_column,
-    literal_tables,
     needs_salt,
-    place_column,
     routing_column,
     struct_tables,
     worker_column,
@@ -85,16 +83,13 @@ def test_all_forms_of_a_routing_agree_with_numpy(rows: DataFrame, routing: Routi
     arrays["key"] = routing.tables.key.view(np.int64).tolist()
     struct = F.from_json(F.lit(json.dumps(arrays)), TABLE_SCHEMA)
     n, seed = routing.n_workers, routing.seed
-    place = None if len(routing.keys) == 0 else "place"
-    placed = rows if place is None else rows.withColumn("place", place_column(routing, "h"))
-    found = placed.select(
+    found = rows.select(
         "h",
         "salt",
-        worker_column(literal_tables(routing), key, salt, n, seed).alias("literals"),
         worker_column(struct_tables(struct), key, salt, n, seed).alias("struct"),
-        routing_column(routing, "h", salt, place).alias("short form"),
+        routing_column(routing, "h", salt).alias("literals"),
     )
-    assert [f.dataType.simpleString() for f in found.schema.fields[2:]] == ["int"] * 3
+    assert [f.dataType.simpleString() for f in found.schema.fields[2:]] == ["int"] * 2
     table = np.array(found.collect(), np.int64)
     expected = routing.route(table[:, 0].view(np.uint64), salt=table[:, 1])
     for column in table[:, 2:].T:
@@ -106,9 +101,7 @@ def test_all_forms_of_a_routing_agree_with_numpy(rows: DataFrame, routing: Routi
 def test_a_routing_that_splits_nothing_needs_no_salt(rows: DataFrame, name: str) -> None:
     routing = ROUTINGS[name]
     assert not needs_salt(routing)
-    place = None if len(routing.keys) == 0 else "place"
-    placed = rows if place is None else rows.withColumn("place", place_column(routing, "h"))
-    found = placed.select("h", routing_column(routing, "h", None, place).alias("w")).collect()
+    found = rows.select("h", routing_column(routing, "h", None).alias("w")).collect()
     table = np.array(found, np.int64)
     np.testing.assert_array_equal(table[:, 1], routing.route(table[:, 0].view(np.uint64)))
 

@@ -202,7 +202,7 @@ def run(
         .start()
     )
     try:
-        while not query.awaitTermination(0.5):
+        while not query.awaitTermination(1):
             done = min(_batches_done(checkpoint), words.n_batches)
             elapsed = time.perf_counter() - started
             tell(done, _words(done * words.n_rows / words.n_batches / elapsed, groups))

@@ -19,7 +19,7 @@ from skewless.partitioners import Hash, Shuffle
 from skewless.planners import WrapAround
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.expressions import needs_salt, place_column, routing_column
+from skewless.spark.expressions import needs_salt, routing_column
 from skewless.spark.keys import KeyColumns, quoted, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
@@ -27,15 +27,14 @@ from skewless.spark.statistics import gather
 
 __all__ = [
     "Plan",
-    "add_worker",
     "check_frame",
     "default_workers",
     "fixed_routing",
-    "fresh_name",
     "place",
     "plan",
     "plan_auto",
     "repartition",
+    "worker_of",
     "worker_slots",
 ]
 
@@ -125,8 +124,7 @@ def repartition(
         )
     found = plan_auto(df, columns, n_workers) if chosen == AUTO else plan(df, columns, rule)
     routing = found.routing
-    worker = fresh_name(df)
-    return place(add_worker(df, columns, routing, worker)[0], routing.n_workers, worker)
+    return place(df, routing.n_workers, worker_of(df, columns, routing)[0])
 
 
 def check_frame(verb: str, df: Any) -> None:
@@ -209,34 +207,12 @@ def plan_auto(df: DataFrame, keys: KeyColumns, n_workers: int) -> Plan:
     return found
 
 
-def fresh_name(df: DataFrame, name: str = "worker") -> str:
-    """Return a column name that the frame does not hold, in any spelling."""
-    taken = {column.lower() for column in df.columns}
-    candidate = f"__skewless_{name}"
-    while candidate in taken:
-        candidate += "_"
-    return candidate
-
-
-def add_worker(
-    df: DataFrame, keys: KeyColumns, routing: Routing, worker: str
-) -> tuple[DataFrame, str]:
-    """Add the int column `worker`; return the frame and a sentence on how split keys are dealt."""
+def worker_of(df: DataFrame, keys: KeyColumns, routing: Routing) -> tuple[Column, str]:
+    """Return the worker of each row, int, and a sentence on how split keys are dealt."""
     salt, sentence = None, "no key is split"
     if needs_salt(routing):
         salt, sentence = salt_column(_unambiguous(df), routing.seed)
-    if len(routing.keys) == 0:
-        call = f"xxhash64({', '.join(quoted(name) for name in keys.names)})"
-        return df.withColumn(worker, routing_column(routing, call, salt)), sentence
-    # Columns of their own, so that Spark computes each once for its several uses.
-    key_hash, place = fresh_name(df, "hash"), fresh_name(df, "place")
-    routed = (
-        df.withColumn(key_hash, keys.hash)
-        .withColumn(place, place_column(routing, key_hash))
-        .withColumn(worker, routing_column(routing, key_hash, salt, place))
-        .drop(key_hash, place)
-    )
-    return routed, sentence
+    return routing_column(routing, keys.hash_sql, salt), sentence
 
 
 def _unambiguous(df: DataFrame) -> DataFrame:
@@ -247,15 +223,16 @@ def _unambiguous(df: DataFrame) -> DataFrame:
     return df.select(*[F.col(quoted(name)) for name in df.columns if times[name.lower()] == 1])
 
 
-def place(df: DataFrame, n_workers: int, worker: str) -> DataFrame:
-    """Put each row in the partition that its int column `worker` names, and drop that column.
+def place(df: DataFrame, n_workers: int, worker: Column) -> DataFrame:
+    """Put each row in the partition that the int column `worker` names.
 
-    Spark 4.1 and newer do this directly; older versions place rows by a Murmur3 hash, which gets an
-    integer that it sends to the wanted partition.
+    The worker is an expression of the exchange, not a column of the frame: no row carries it. Spark
+    4.1 and newer take it directly; older versions place rows by a Murmur3 hash, which gets an integer
+    that it sends to the wanted partition.
     """
     if _places_by_id(df):
-        return df.repartitionById(n_workers, worker).drop(worker)
-    return df.repartition(n_workers, _slot_column(F.col(worker), n_workers)).drop(worker)
+        return df.repartitionById(n_workers, worker)
+    return df.repartition(n_workers, _slot_column(worker, n_workers))
 
 
 def _places_by_id(df: DataFrame) -> bool:

@@ -1,8 +1,8 @@
 """A routing as Catalyst expressions: native code on every row, no Python.
 
-Every function here builds a Column from other Columns. The arrays of a routing come in either as
-literals (batch: the routing is known when the plan is made) or as fields of a struct column
-(stream: the struct is read anew in every micro-batch); the expression over them is the same.
+`routing_column` holds the arrays of a routing as literals (batch: the routing is known when the plan
+is made) and leaves out what that routing has no use for; `worker_column` reads them from a struct
+column (stream: the struct is read anew in every micro-batch), so it must do for any routing.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ __all__ = [
     "TABLE_SCHEMA",
     "TableColumns",
     "bucket_column",
-    "literal_tables",
     "needs_salt",
-    "place_column",
     "routing_column",
     "struct_tables",
     "worker_column",
@@ -48,24 +46,6 @@ class TableColumns(NamedTuple):
     n_groups: Column
     n_places: Column
     n_buckets: Column
-
-
-def literal_tables(routing: Routing) -> TableColumns:
-    """Return the tables of a routing as array literals."""
-    tables = routing.tables
-    arrays = [_literal_array(name, getattr(tables, name)) for name in Tables._fields]
-    sizes = [
-        F.lit(len(array)).cast("bigint")
-        for array in (tables.displacement, tables.key, tables.bucket)
-    ]
-    return TableColumns(*arrays, *sizes)
-
-
-def _literal_array(name: str, values: NDArray[Any]) -> Column:
-    # A JSON text folds to an array literal at once; F.lit(list) takes seconds at 10,000 entries.
-    kind = "bigint" if name in ("displacement", "key") else "int"
-    signed = values.view(np.int64) if name == "key" else values
-    return F.from_json(F.lit(json.dumps(signed.tolist())), f"array<{kind}>")
 
 
 def struct_tables(struct: Column) -> TableColumns:
@@ -108,32 +88,10 @@ def needs_salt(routing: Routing) -> bool:
     return len(routing.split_keys) > 0 or bool((routing.buckets == EVERY_WORKER).any())
 
 
-def place_column(routing: Routing, key_hash: str) -> Column:
-    """Return where in the hot-key table of a routing each row's key would lie, int.
-
-    Make it a column of its own, below the one of `routing_column`, which reads it several times:
-    Catalyst does not see that equal array literals are the same one, and would compute it anew for
-    each use.
-
-    Parameters
-    ----------
-    routing
-        The routing.
-    key_hash
-        Spark's ``xxhash64`` of the key columns, as SQL text: a column name, or the call.
-    """
-    tables = routing.tables
-    group = _sql_spread(_sql_mix(key_hash, "0L"), len(tables.displacement))
-    choice = f"get({_sql_array(tables.displacement, 'bigint')}, {group})"
-    return F.expr(_sql_spread(_sql_mix(key_hash, choice), len(tables.key)))
-
-
-def routing_column(
-    routing: Routing, key_hash: str, salt: Column | None, place: str | None = None
-) -> Column:
+def routing_column(routing: Routing, key_hash: str, salt: Column | None) -> Column:
     """Return the worker of each row under a routing that is known when the plan is made.
 
-    Equal to `worker_column` over `literal_tables`, without the parts that this routing has no use
+    Equal to `worker_column` over the same tables, without the parts that this routing has no use
     for (the hot-key table, the salt, the buckets of plain hashing), and built from SQL text, which
     takes a tenth of the calls to the JVM.
 
@@ -145,24 +103,28 @@ def routing_column(
         Spark's ``xxhash64`` of the key columns, as SQL text: a column name, or the call.
     salt
         Non-negative bigint; may be ``None`` if not `needs_salt`.
-    place
-        Name of the column that holds `place_column`; may be ``None`` if there is no hot key.
     """
     cold = F.expr(_sql_owner(routing, key_hash))
     dealt_out = routing.buckets == EVERY_WORKER
     if salt is not None and dealt_out.any():
         anywhere = F.pmod(salt, F.lit(routing.n_workers)).cast("int")
         cold = anywhere if dealt_out.all() else F.when(cold >= 0, cold).otherwise(anywhere)
-    if place is None:
+    if len(routing.keys) == 0:
         return cold
     tables = routing.tables
+    group = _sql_spread(_sql_mix(key_hash, "0L"), len(tables.displacement))
+    choice = f"get({_sql_array(tables.displacement, 'bigint')}, {group})"
+    place = _sql_spread(_sql_mix(key_hash, choice), len(tables.key))
     signed = tables.key.view(np.int64)
-    hot = F.expr(f"get({_sql_array(signed, 'bigint')}, {place}) = {key_hash}")
-    slot = F.expr(f"get({_sql_array(tables.base, 'int')}, {place})")
-    if salt is not None and len(routing.split_keys) > 0:
-        count = F.expr(f"get({_sql_array(tables.count, 'int')}, {place})")
-        slot = slot + F.pmod(salt, count).cast("int")
-    dealt = F.get(F.expr(_sql_array(tables.slot, "int")), slot)
+    # Spark computes a common subexpression once only if it is needed twice on every path: the second
+    # condition, which always holds, makes it so for the place and the hash.
+    hot = F.expr(f"get({_sql_array(signed, 'bigint')}, {place}) = {key_hash} AND {place} >= 0")
+    if salt is None or len(routing.split_keys) == 0:
+        owner = tables.slot[np.maximum(tables.base, 0)]
+        return F.when(hot, F.expr(f"get({_sql_array(owner, 'int')}, {place})")).otherwise(cold)
+    base = F.expr(f"get({_sql_array(tables.base, 'int')}, {place})")
+    count = F.expr(f"get({_sql_array(tables.count, 'int')}, {place})")
+    dealt = F.get(F.expr(_sql_array(tables.slot, "int")), base + F.pmod(salt, count).cast("int"))
     return F.when(hot, dealt).otherwise(cold)
 
 

@@ -14,13 +14,12 @@ from skewless.routing import Routing
 from skewless.spark.aggregator import Aggregator, aggregate_batch
 from skewless.spark.batch import (
     Plan,
-    add_worker,
     check_frame,
     default_workers,
-    fresh_name,
     place,
     plan,
     plan_auto,
+    worker_of,
 )
 from skewless.spark.keys import KeyColumns, quoted, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
@@ -221,9 +220,8 @@ class BatchGroups:
 
     def _placed(self) -> DataFrame:
         routing = self._planned().routing
-        worker = fresh_name(self._df)
-        routed, self._dealing = add_worker(self._df, self._keys, routing, worker)
-        return place(routed, routing.n_workers, worker)
+        worker, self._dealing = worker_of(self._df, self._keys, routing)
+        return place(self._df, routing.n_workers, worker)
 
     def _routing(self) -> Routing | None:
         """Return the routing; ``None`` where rows stay where they are."""

@@ -30,7 +30,12 @@ class KeyColumns(NamedTuple):
     @property
     def hash(self) -> Column:
         """``xxhash64`` of the key columns, bigint: equal to `skewless.keys.hash64` bit for bit."""
-        return F.xxhash64(*self.columns)
+        return F.expr(self.hash_sql)
+
+    @property
+    def hash_sql(self) -> str:
+        """`hash` as SQL text."""
+        return f"xxhash64({', '.join(quoted(name) for name in self.names)})"
 
 
 def quoted(name: str) -> str:

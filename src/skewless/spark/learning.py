@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark.serializers import CPickleSerializer
+from pyspark import cloudpickle
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
@@ -242,7 +242,7 @@ class _JvmListener:
             for name in list(metrics):
                 if name in self.listener.loops:
                     # Spark's own pickle of its own row, over the socket that PySpark trusts.
-                    row = CPickleSerializer().loads(self._rows.toPyRow(metrics[name]))
+                    row = cloudpickle.loads(self._rows.toPyRow(metrics[name]))
                     self.listener.learn(name, int(progress.batchId()), row)
         except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
             _log.exception("skewless: a batch taught nothing")

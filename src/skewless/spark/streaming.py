@@ -21,7 +21,7 @@ from skewless.policy import Policy
 from skewless.routing import Routing, Tables
 from skewless.spark import expressions, learning, panes, policy_reader
 from skewless.spark.aggregator import Aggregator, Prepared, combine
-from skewless.spark.batch import add_worker, place
+from skewless.spark.batch import place, worker_of
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.policy_log import PolicyLog
@@ -262,8 +262,7 @@ class WindowedGroups:
         if isinstance(policy, str):
             return df
         if isinstance(policy, Routing) and groups._state is None:
-            routed = add_worker(df, groups._keys, policy, _WORKER)[0]
-            return place(routed, policy.n_workers, _WORKER)
+            return place(df, policy.n_workers, worker_of(df, groups._keys, policy)[0])
         return self._learned(policy, salt_column(df, policy.seed)[0])
 
     def _learned(self, policy: Policy | Routing, salt: Column) -> DataFrame:
@@ -303,7 +302,8 @@ class WindowedGroups:
                 n_buckets,
             ),
         )
-        return place(watched.drop(_HASH, _BUCKET, _VERSION), n, _WORKER)
+        routed = watched.drop(_HASH, _BUCKET, _VERSION)
+        return place(routed, n, F.col(_WORKER)).drop(_WORKER)
 
 
 def _initial(policy: Policy) -> Routing:
