@@ -26,6 +26,19 @@ class MissingExtra(ImportError):
         self.extra = extra
 
 
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like `name`; ``None`` if none is.
+
+    Examples
+    --------
+    >>> nearest("usr", ["user", "ts"])
+    'user'
+    """
+    folded = {candidate.lower(): candidate for candidate in reversed(list(known))}
+    near = get_close_matches(name.lower(), list(folded), n=1, cutoff=0.6)
+    return folded[near[0]] if near else None
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the nearest known name, or what there is to choose from.
 
@@ -35,10 +48,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     " (did you mean 'user'?)"
     """
     names = list(known)
-    folded = {candidate.lower(): candidate for candidate in reversed(names)}
-    near = get_close_matches(name.lower(), list(folded), n=1, cutoff=0.6)
-    if near:
-        return f" (did you mean {folded[near[0]]!r}?)"
+    near = nearest(name, names)
+    if near is not None:
+        return f" (did you mean {near!r}?)"
     return (
         f" (there is: {', '.join(names[:12])}{', ...' if len(names) > 12 else ''})" if names else ""
     )

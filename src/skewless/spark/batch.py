@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import time
-from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from skewless.planners import WrapAround
 from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.spark.expressions import needs_salt, routing_column
-from skewless.spark.keys import KeyColumns, quoted, resolve_keys
+from skewless.spark.keys import KeyColumns, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
 from skewless.spark.statistics import gather
@@ -211,16 +210,8 @@ def worker_of(df: DataFrame, keys: KeyColumns, routing: Routing) -> tuple[Column
     """Return the worker of each row, int, and a sentence on how split keys are dealt."""
     salt, sentence = None, "no key is split"
     if needs_salt(routing):
-        salt, sentence = salt_column(_unambiguous(df), routing.seed)
+        salt, sentence = salt_column(df, routing.seed)
     return routing_column(routing, keys.hash_sql, salt), sentence
-
-
-def _unambiguous(df: DataFrame) -> DataFrame:
-    """Leave out the columns that share their name with another: they cannot be referred to."""
-    times = Counter(name.lower() for name in df.columns)
-    if max(times.values()) == 1:
-        return df
-    return df.select(*[F.col(quoted(name)) for name in df.columns if times[name.lower()] == 1])
 
 
 def place(df: DataFrame, n_workers: int, worker: Column) -> DataFrame:

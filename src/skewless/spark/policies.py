@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skewless import partitioners, planners
-from skewless.errors import ParameterError, did_you_mean
+from skewless.errors import ParameterError, nearest
 from skewless.policy import Policy, policy_name
 from skewless.routing import Routing
 
@@ -60,8 +60,9 @@ def resolve_policy(
         )
     if policy not in names:
         known = [*names, LOCAL, SPARK, AUTO]
+        near = nearest(policy, known)
+        hint = "" if near is None else f" (did you mean {near!r}?)"
         raise ParameterError(
-            f"{verb}: policy {policy!r} is not known{did_you_mean(policy, known)}; there is "
-            f"{', '.join(known)}."
+            f"{verb}: policy {policy!r} is not known{hint}; there is {', '.join(known)}."
         )
     return names[policy](workers or default_workers)  # type: ignore[call-arg]

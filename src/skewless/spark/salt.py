@@ -8,6 +8,7 @@ it; the order behind a shuffle is not, and there only the content of the row dec
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -48,7 +49,13 @@ def salt_column(df: DataFrame, seed: int) -> tuple[Column, str]:
     if order_repeats(df):
         position = F.floor(F.rand(seed % 2**31) * F.lit(float(_MASK))).cast("bigint")
         return position, "rows of a split key are dealt by their seeded position in the scan"
-    columns = [F.col(quoted(f.name)) for f in df.schema.fields if _hashable(f.dataType)]
+    times = Counter(name.lower() for name in df.columns)
+    # A column that shares its name with another cannot be referred to, and is left out.
+    columns = [
+        F.col(quoted(f.name))
+        for f in df.schema.fields
+        if _hashable(f.dataType) and times[f.name.lower()] == 1
+    ]
     content = F.xxhash64(F.lit(seed).cast("bigint"), *columns).bitwiseAND(F.lit(_MASK))
     return content, (
         "rows of a split key are dealt by the hash of the row, because their order may differ when "

@@ -1,0 +1,58 @@
+"""The Python blocks of README run as printed, on a small frame and a small stream."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.spark.comparison import assert_same_groups, assert_same_rows
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def blocks() -> list[str]:
+    found = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    return [block for block in found if ">>>" not in block]
+
+
+@pytest.fixture(scope="module")
+def df(spark: SparkSession) -> DataFrame:
+    hot = F.when(F.col("id") % 3 == 0, F.lit("hot")).otherwise(F.concat(F.lit("u"), F.col("id")))
+    return spark.range(3_000, numPartitions=2).select(
+        hot.alias("user_id"), F.col("id").cast("double").alias("amount")
+    )
+
+
+def test_every_example_of_the_readme_runs(
+    spark: SparkSession, df: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))  # restored at the end
+    posts = df.select(F.timestamp_seconds(F.col("amount") / 50).alias("ts"), "user_id")
+    posts.withColumnRenamed("user_id", "hashtag").write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("ts timestamp, hashtag string").parquet(str(tmp_path / "in"))
+    names: dict[str, object] = {"df": df, "stream": stream}
+    source = "\n".join(blocks()).replace("/shared/policy", str(tmp_path / "policy"))
+    assert len(blocks()) >= 5
+    exec(compile(source, str(README), "exec"), names)  # noqa: S102 - our own README
+
+    balanced, totals, means, counts = (
+        names[name] for name in ("balanced", "totals", "means", "counts")
+    )
+    assert isinstance(balanced, DataFrame)
+    assert balanced.rdd.getNumPartitions() == 64
+    assert_same_rows(balanced, df)
+    assert isinstance(totals, DataFrame)
+    assert_same_groups(totals, df.groupBy("user_id").agg(F.sum("amount")), 1)
+    assert isinstance(means, DataFrame)
+    plain = df.groupBy("user_id").agg(F.avg("amount").alias("mean"))
+    assert {r.user_id: r["mean"] for r in means.collect()} == pytest.approx(
+        {r.user_id: r["mean"] for r in plain.collect()}, rel=1e-9
+    )
+    assert isinstance(counts, DataFrame)
+    assert counts.isStreaming
+    assert counts.columns == ["window", "hashtag", "count(1)"]
