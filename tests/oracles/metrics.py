@@ -69,3 +69,9 @@ def reward_imbalance(load: list[int]) -> list[float]:
 def reward_aggregation(window: Window, key: int, n: int) -> float:
     """Dalton Eq. 4: ones in the key's bit vector, over n."""
     return len({worker for k, worker in window if k == key}) / n
+
+
+def partitioning_imbalance(window: Window, n: int, p1: float, p2: float) -> float:
+    """Prompt Eq. 2 and 4 to 6, for blocks."""
+    bsi, bci = imbalance(loads(window, n)), imbalance(cardinalities(window, n))
+    return p1 * bsi + p2 * bci + (1 - p1 - p2) * replication(window)

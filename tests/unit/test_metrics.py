@@ -30,6 +30,9 @@ def test_every_measure_equals_its_definition(window, p, n_reducers, seed):
     assert metrics.cardinality_imbalance(cardinality) == pytest.approx(
         oracle.imbalance(cardinality)
     )
+    assert metrics.partitioning_imbalance(keys, workers, N, p1=p / 2, p2=p / 3) == pytest.approx(
+        oracle.partitioning_imbalance(window, N, p / 2, p / 3)
+    )
     assert metrics.normalized(load) == pytest.approx(oracle.normalized(load))
     hybrid = oracle.hybrid(window, N, p)
     assert metrics.hybrid_load(load, cardinality, p=p) == pytest.approx(hybrid)
@@ -126,3 +129,28 @@ def test_bad_data_is_named(call, words):
 def test_bad_parameters_are_named(call):
     with pytest.raises(ParameterError, match="must be"):
         call()
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "state", "moved"),
+    [
+        ([0, 1, 1], [0, 1, 1], None, 0.0),
+        ([0, 1, 1], [1, 0, 0], None, 1.0),
+        ([0, 1, 1], [0, 1, 0], None, 1 / 3),
+        ([0, 1, 1], [0, 1, 0], [70, 20, 10], 0.1),
+        ([0, 1, 1], [1, 0, 0], [0, 0, 0], 0.0),
+        ([], [], [], 0.0),
+    ],
+)
+def test_relative_migration_is_the_part_of_the_state_that_moves(before, after, state, moved):
+    keys = np.arange(len(before), dtype=np.uint64)
+    assert metrics.relative_migration(keys, before, after, state) == pytest.approx(moved)
+
+
+def test_migration_and_weights_refuse_what_has_no_meaning():
+    with pytest.raises(DataError, match=r"^relative_migration: every key must be listed once"):
+        metrics.relative_migration([7, 7], [0, 1], [1, 0])
+    with pytest.raises(DataError, match=r"^relative_migration: .* got 2, 2, 1 and 2"):
+        metrics.relative_migration([7, 8], [0, 1], [1])
+    with pytest.raises(DataError, match=r"^partitioning_imbalance: p1 \+ p2 .* 0.7 \+ 0.6"):
+        metrics.partitioning_imbalance([7], [0], 1, p1=0.7, p2=0.6)
