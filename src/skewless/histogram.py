@@ -113,6 +113,38 @@ class Histogram:
             tail += self.tail
         return Histogram(self.keys[:n_keys], self.counts[:n_keys], tail, seed=seed)
 
+    def plus(self, other: Histogram, scale: float = 1.0) -> Histogram:
+        """Return the counts of both, those of `other` times `scale`, rounded to the same total.
+
+        A key that only one of them lists keeps in the tail what the other counted there.
+
+        Raises
+        ------
+        DataError
+            The tails are not of the same buckets.
+
+        Examples
+        --------
+        >>> both = Histogram([5, 7], [1, 9]).plus(Histogram([7, 8], [20, 2]), 0.5)
+        >>> both.keys.tolist(), both.counts.tolist()
+        ([7, 5, 8], [19, 1, 1])
+        """
+        tail = self.tail
+        if other.tail is not None:
+            added = _scaled(other.tail, scale)
+            if tail is not None and (len(tail) != len(added) or self.seed != other.seed):
+                raise DataError(
+                    f"Histogram: a tail of {len(tail)} buckets with seed {self.seed} cannot be added "
+                    f"to one of {len(added)} with seed {other.seed}; gather them alike."
+                )
+            tail = added if tail is None else tail + added
+        keys, place = np.unique(np.concatenate((self.keys, other.keys)), return_inverse=True)
+        counts = np.zeros(len(keys), np.int64)
+        counts[place[: len(self)]] = self.counts
+        counts[place[len(self) :]] += _scaled(other.counts, scale)
+        seed = self.seed if self.tail is not None else other.seed
+        return Histogram(keys, counts, tail, seed=seed)
+
     def interleaved(self, n_tuples: int) -> NDArray[np.uint64]:
         """Return about `n_tuples` keys in the proportions of the histogram, evenly interleaved.
 
@@ -134,6 +166,12 @@ class Histogram:
         phase = (np.arange(len(keys)) * 0.6180339887498949 + 0.5) % 1.0
         order = np.argsort((nth + phase[who]) / copies[who], kind="stable")
         return keys[who[order]]
+
+
+def _scaled(counts: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+    """Return whole counts whose running total is that of ``counts * scale`` to the nearest one."""
+    edges = np.floor(np.cumsum(counts) * scale + 0.5)
+    return np.diff(edges, prepend=0.0).astype(np.int64)
 
 
 def bucket_count(n_workers: int) -> int:

@@ -132,3 +132,22 @@ BAD = [
 def test_bad_histograms_are_refused(call, words):
     with pytest.raises(DataError, match=words):
         call()
+
+
+def test_adding_a_scaled_histogram_keeps_the_total() -> None:
+    rng = np.random.default_rng(3)
+    old = Histogram(
+        np.arange(1, 50, dtype=np.uint64), rng.integers(0, 90, 49), rng.integers(0, 4, 2048)
+    )
+    new = Histogram(
+        np.arange(30, 60, dtype=np.uint64), rng.integers(0, 9, 30), rng.integers(0, 4, 2048)
+    )
+    for scale in (0.0, 0.3, 0.999, 1.0):
+        both = new.plus(old, scale)
+        assert abs(both.total - new.total - scale * old.total) <= 1
+    assert new.plus(old).counts.sum() == new.counts.sum() + old.counts.sum()
+
+
+def test_tails_of_other_buckets_are_refused() -> None:
+    with pytest.raises(DataError, match="a tail of 4 buckets with seed 0 cannot be added"):
+        Histogram([1], [1], [0] * 4).plus(Histogram([1], [1], [0] * 5))

@@ -63,6 +63,28 @@ def test_the_histogram_keeps_every_row(loop: Loop) -> None:
     assert int(loop.records[0].histogram.counts[0]) == 10_000
 
 
+def test_a_batch_of_one_row_does_not_undo_what_was_learned(loop: Loop) -> None:
+    loop.learn(0, metrics(loop, skewed(0), 1))
+    learned = loop.routing
+    hot = 2**64 - 3
+    assert len(learned.hot[hot]) > 1
+    loop.learn(1, metrics(loop, np.array([77], np.uint64), loop.version))
+    assert loop.routing.hot.keys() >= learned.hot.keys()
+    assert loop.routing.hot[hot].keys() == learned.hot[hot].keys()
+    loop.learn(2, metrics(loop, skewed(2), loop.version))
+    assert loop.records[-1].max_over_mean < 1.1
+
+
+def test_small_batches_in_a_row_replace_what_was_known(loop: Loop) -> None:
+    loop.learn(0, metrics(loop, skewed(0), 1))
+    other = skewed(1)
+    other[::2] = np.uint64(12345)
+    for batch in range(1, 12):
+        loop.learn(batch, metrics(loop, other[:10_000], loop.version))
+    assert 12345 in loop.routing.hot
+    assert 2**64 - 3 not in loop.routing.hot
+
+
 def test_an_empty_batch_teaches_nothing(loop: Loop) -> None:
     loop.learn(0, {"rows": 0, "version": None, "loads": [], "buckets": [], "keys": []})
     assert not loop.records

@@ -184,7 +184,11 @@ def _hot_words(
     folder: Path, workers: int, vocabulary: pa.Array
 ) -> dict[str, list[tuple[str, dict[int, float]]]]:
     """Return, per policy, its hot words and the workers and shares of each, most workers first."""
-    names = dict(zip(hash64(vocabulary).tolist(), vocabulary.to_pylist(), strict=True))
+    words = [*vocabulary.to_pylist(), None]
+    hashes = hash64(pa.array(words, pa.string())).tolist()
+    names = {
+        key: "(none)" if word is None else word for key, word in zip(hashes, words, strict=True)
+    }
     found: dict[str, list[tuple[str, dict[int, float]]]] = {}
     for policy in ("dalton", "wrap_around"):
         entry = PolicyLog(folder / f"policy-{policy}").newest(workers)

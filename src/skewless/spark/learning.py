@@ -35,6 +35,8 @@ __all__ = ["BatchRecord", "Loop", "follow", "observed"]
 
 #: Batches kept in memory, and bytes of the batch notes after which a new file is begun.
 _KEPT_RECORDS, _KEPT_BYTES = 1000, 10_000_000
+#: Batches among which the largest says how many rows a policy learns from.
+_RECENT = 8
 
 _log = logging.getLogger("skewless")
 
@@ -95,6 +97,8 @@ class Loop:
         self.n_workers, self.seed, self.n_buckets = n_workers, seed, n_buckets
         self.busy = False
         self.records: deque[BatchRecord] = deque(maxlen=_KEPT_RECORDS)
+        self._sizes: deque[int] = deque(maxlen=_RECENT)
+        self._known: Histogram | None = None
         entry = log.newest(n_workers, seed)
         self.routing = entry.routing if entry else Routing.hashing(n_workers, seed=seed)
         self.version = entry.version if entry else 0
@@ -122,10 +126,24 @@ class Loop:
     def _follow(self, batch: int, record: BatchRecord) -> None:
         routing = self.routing
         if self.policy is not None:
-            routing = self.policy.learn(record.histogram, self.routing)
+            routing = self.policy.learn(self._recent(record), self.routing)
         if routing != self.routing or not self._is_on_disk():
             self.routing = routing
             self._write(batch=batch, rows=record.rows, max_over_mean=record.max_over_mean)
+
+    def _recent(self, record: BatchRecord) -> Histogram:
+        """Return the counts of as many rows as the largest recent batch had.
+
+        A batch that is smaller, such as the last rows of the day, says little by itself: it is filled
+        up with what was known before, in proportion.
+        """
+        self._sizes.append(record.rows)
+        recent, missing = record.histogram, max(self._sizes) - record.rows
+        if self._known is not None and missing > 0:
+            recent = recent.plus(self._known, min(1.0, missing / max(1, self._known.total)))
+            recent = recent.top(2 * max(2 * self.n_workers, 64), self.n_buckets, seed=self.seed)
+        self._known = recent
+        return recent
 
     def _is_on_disk(self) -> bool:
         try:
