@@ -29,6 +29,12 @@ def _policies(quick: bool) -> Any:
     return policies.run(1_000_000 if quick else 10_000_000)
 
 
+def _planners(quick: bool) -> Any:
+    from benchmarks.kernels import planners
+
+    return planners.run(2 if quick else 7)
+
+
 def _repartition(quick: bool) -> Any:
     from benchmarks.spark import repartition
 
@@ -38,6 +44,7 @@ def _repartition(quick: bool) -> Any:
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
+    "planners": _planners,
     "repartition": _repartition,
 }
 
