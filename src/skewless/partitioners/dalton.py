@@ -17,12 +17,20 @@ from skewless.errors import DataError, ParameterError
 from skewless.kernel import inline_kernel, lean_kernel, mix, next_random, spread, unit_interval
 from skewless.parameters import Count, Range, Seed
 from skewless.partitioners.base import Partitioner
-from skewless.windows import cold_log, hot_keys, rows
+from skewless.windows import cold_log, hot_keys
 from skewless.windows.cold_log import ColdLog
-from skewless.windows.fragments import expire_slide, holder, seen, touch
+from skewless.windows.fragments import holder, seen, touch
 from skewless.windows.hot_keys import LINK, HotKeys
-from skewless.windows.loads import SlidingLoads, no_loads, turn_loads
-from skewless.windows.rows import FRAGMENTS, MARK, Rows, has_room, no_rows
+from skewless.windows.hot_window import (
+    begin_window,
+    hot_window_bytes_bound,
+    no_hot_window,
+    turn_window,
+    window_has_room,
+    with_room,
+)
+from skewless.windows.loads import SlidingLoads
+from skewless.windows.rows import FRAGMENTS, MARK, Rows, has_room
 from skewless.windows.values import best_worker, set_value, value_of
 
 __all__ = ["Dalton"]
@@ -163,17 +171,8 @@ class Dalton(Partitioner):
                 f"Dalton: slide must be at most the window of {window}, got {slide}; tuples between "
                 f"two windows would belong to none."
             )
-        fresh = no_rows(self.n_slides, n_workers)
-        self.state = DaltonState(
-            keys=hot_keys.no_hot_keys(len(fresh.row)),
-            cold=cold_log.no_cold(),
-            rows=fresh,
-            loads=no_loads(self.n_slides, n_workers),
-            slide=np.full(1, -1, np.int64),
-            start=np.zeros(1, np.int64),
-            last=np.zeros(1, np.int64),
-            words=np.array([seed], np.uint64),
-        )
+        window_ = no_hot_window(self.n_slides, n_workers)
+        self.state = DaltonState(*window_, words=np.array([seed], np.uint64))
 
     @property
     def n_slides(self) -> int:
@@ -209,7 +208,8 @@ class Dalton(Partitioner):
         ahead = np.empty(_AHEAD, np.uint64), np.empty(_AHEAD, np.int64)
         done = _route(self.state, settings, chunk.time, chunk.key, 0, out, *ahead)
         while done < len(chunk):
-            self.state = _with_room(self.state, settings.seed)
+            keys, cold, larger = with_room(self.state, settings.seed)
+            self.state = self.state._replace(keys=keys, cold=cold, rows=larger)
             done = _route(self.state, settings, chunk.time, chunk.key, done, out, *ahead)
         self.state.last[0] = chunk.time[-1]
         return out
@@ -225,10 +225,7 @@ class Dalton(Partitioner):
         Windows are those of `window` and two of `stats_window` in a row. The bound holds even if all
         keys were hot on all workers; section 3.2 expects about n hot keys a statistics window.
         """
-        loads = 8 * (self.n_slides + 2) * self.n_workers + 8
-        learned = rows.rows_bytes_bound(n_keys, self.n_slides, self.n_workers)
-        cold = cold_log.cold_log_bytes_bound(n_keys)
-        return hot_keys.hot_keys_bytes_bound(n_keys) + cold + learned + loads + 32
+        return hot_window_bytes_bound(n_keys, self.n_slides, self.n_workers) + 8
 
     def _settled(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Learn from the sample; judge by a second pass that does not explore."""
@@ -243,56 +240,6 @@ class Dalton(Partitioner):
 
 def _bytes(part: tuple[Any, ...]) -> int:
     return sum(_bytes(each) if isinstance(each, tuple) else each.nbytes for each in part)
-
-
-def _with_room(state: DaltonState, seed: np.uint64) -> DaltonState:
-    """Return the same state with room for more keys and fragments."""
-    larger, cold = rows.with_room(state.rows), state.cold
-    keys = hot_keys.with_room_for_keys(state.keys, larger, seed)
-    if cold_log.log_is_full(cold):
-        cold = cold_log.with_room_for_cold(cold, seed)
-    if keys.heavy[0] == 1 and cold.ends[0] < cold.ends[1] and len(cold.latest) == 0:
-        cold = cold_log.with_index(cold)
-        cold_log.index_cold(cold.entry, cold.ends, cold.latest, seed)
-    return state._replace(keys=keys, cold=cold, rows=larger)
-
-
-@lean_kernel
-def _begin(state: DaltonState, settings: _Settings, now: int) -> None:
-    state.slide[0] = 0
-    state.start[0] = now // settings.slide * settings.slide
-    state.keys.start[0] = now // settings.stats_window * settings.stats_window
-
-
-@lean_kernel
-def _turn(state: DaltonState, settings: _Settings, now: int) -> None:
-    """Begin the statistics window and the slide that `now` lies in."""
-    keys, cold, n_slides = state.keys, state.cold, len(state.loads.slides)
-    if now - keys.start[0] >= settings.stats_window:
-        oldest = state.slide[0] - n_slides + 1
-        hot_keys.turn_statistics(
-            keys, state.rows, settings.stats_window, settings.n_workers, now, oldest
-        )
-    gap = (now - state.start[0]) // settings.slide
-    if gap > 0:
-        before = state.slide[0]
-        state.start[0] += gap * settings.slide
-        state.slide[0] += gap
-        oldest = state.slide[0] - n_slides + 1
-        turn_loads(state.loads, before, gap)
-        cold_log.expire_cold(cold, oldest)
-        for step in range(1, min(gap, n_slides) + 1):
-            expire_slide(state.rows, (before + step) % n_slides, oldest)
-    if keys.heavy[0] == 1 and len(cold.latest) > 0:
-        cold_log.index_cold(cold.entry, cold.ends, cold.latest, settings.seed)
-
-
-@lean_kernel
-def _room(state: DaltonState) -> bool:
-    """Say whether one more tuple of any key fits, but for its entry, without `_with_room`."""
-    cold = state.cold
-    asked = state.keys.heavy[0] == 1 and cold.ends[0] < cold.ends[1] and len(cold.latest) == 0
-    return has_room(state.rows) and not cold_log.log_is_full(cold) and not asked
 
 
 @inline_kernel
@@ -353,17 +300,17 @@ def _route(
     Totals are counted by the number of the tuple, and the clock is asked for the next event only.
     """
     if state.slide[0] < 0:
-        _begin(state, settings, times[first])
+        begin_window(state, settings.slide, settings.stats_window, times[first])
     keys_, cold, rows_, load = state.keys, state.cold, state.rows, state.loads.window
     entry, used, place_of = keys_.table.entry, keys_.table.used, keys_.place
     row = rows_.row
     n, n_slides, seed = settings.n_workers, len(state.loads.slides), settings.seed
-    i, room, none = first, _room(state), np.uint64(len(entry))
+    i, room, none = first, window_has_room(state), np.uint64(len(entry))
     while i < len(keys):
         # Until the next slide or statistics window begins.
         if times[i] >= min(keys_.start[0] + settings.stats_window, state.start[0] + settings.slide):
-            _turn(state, settings, times[i])
-            room = _room(state)
+            turn_window(state, settings.slide, settings.stats_window, n, seed, times[i])
+            room = window_has_room(state)
         until = min(keys_.start[0] + settings.stats_window, state.start[0] + settings.slide)
         slide, number, heavy = state.slide[0], keys_.number[0], keys_.heavy[0]
         oldest, begin, stopped = slide - n_slides + 1, i, False
@@ -393,7 +340,7 @@ def _route(
                     own = hot_keys.heat(
                         keys_, rows_, cold, place, key, mixed[j], seed, own, home, oldest
                     )
-                    room = _room(state)
+                    room = window_has_room(state)
                 if own >= 0:
                     out[i] = _serve(state, settings, own, home, slide, oldest, (total + i) / n)
                     room = room and has_room(rows_)
