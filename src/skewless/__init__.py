@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skewless.partitioners import PKG, Dalton, Hash, Shuffle
+    from skewless.partitioners import PKG, DAGreedy, Dalton, Hash, Shuffle
     from skewless.planners import WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PKG",
     "Aggregator",
+    "DAGreedy",
     "Dalton",
     "Hash",
     "Routing",
@@ -28,6 +29,7 @@ __version__ = "0.1.0"
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
     "PKG": "skewless.partitioners",
+    "DAGreedy": "skewless.partitioners",
     "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",

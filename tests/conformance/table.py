@@ -24,6 +24,12 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 3, "d": 64},
         {"n_workers": 5, "d": 1},
     ],
+    "da_greedy": [
+        {"n_workers": 1, "window": 40, "slide": 10},
+        {"n_workers": 2, "window": 60, "slide": 20},
+        {"n_workers": 7, "window": 45, "slide": 20, "stats_window": 30, "seed": 3},
+        {"n_workers": 12, "window": 30, "slide": 10, "stats_window": 15},
+    ],
     "dalton": [
         {"n_workers": 1, "window": 40, "slide": 10},
         {"n_workers": 2, "window": 60, "slide": 20, "epsilon": 0.5},
