@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.partitioners import PKG, Dalton, Hash, Shuffle
-    from skewless.planners import WrapAround
+    from skewless.planners import OffGreedy, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
@@ -16,6 +16,7 @@ __all__ = [
     "Aggregator",
     "Dalton",
     "Hash",
+    "OffGreedy",
     "Routing",
     "Shuffle",
     "WrapAround",
@@ -32,6 +33,7 @@ _HOME = {
     "Hash": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
     "WrapAround": "skewless.planners",
+    "OffGreedy": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

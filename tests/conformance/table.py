@@ -36,6 +36,12 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 7, "hot_keys": 5, "seed": 3},
         {"n_workers": 8},
     ],
+    "off_greedy": [
+        {"n_workers": 1},
+        {"n_workers": 2, "hot_keys": 1},
+        {"n_workers": 7, "hot_keys": 5, "seed": 3},
+        {"n_workers": 8},
+    ],
     "replanned": [
         {"planner": WrapAround(1), "every": 30},
         {"planner": WrapAround(5, hot_keys=4, seed=3), "every": 50},
