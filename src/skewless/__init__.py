@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.partitioners import PKG, Dalton, Hash, Shuffle
-    from skewless.planners import OffGreedy, WrapAround
+    from skewless.planners import KIP, OffGreedy, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
 __all__ = [
+    "KIP",
     "PKG",
     "Aggregator",
     "Dalton",
@@ -34,6 +35,7 @@ _HOME = {
     "Shuffle": "skewless.partitioners",
     "WrapAround": "skewless.planners",
     "OffGreedy": "skewless.planners",
+    "KIP": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

@@ -42,6 +42,13 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 7, "hot_keys": 5, "seed": 3},
         {"n_workers": 8},
     ],
+    "kip": [
+        {"n_workers": 1},
+        {"n_workers": 2, "scale": 0.5},
+        {"n_workers": 7, "scale": 1.5, "slack": 0.05, "seed": 3},
+        {"n_workers": 8, "hosts": 4},
+        {"n_workers": 3, "slack": 1e-6, "hosts": 5000},
+    ],
     "replanned": [
         {"planner": WrapAround(1), "every": 30},
         {"planner": WrapAround(5, hot_keys=4, seed=3), "every": 50},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from skewless.planners.base import Planner
+from skewless.planners.kip import KIP
 from skewless.planners.off_greedy import OffGreedy
 from skewless.planners.replanned import Replanned
 from skewless.planners.wrap_around import WrapAround
 
-__all__ = ["ALL", "OffGreedy", "Planner", "Replanned", "WrapAround"]
+__all__ = ["ALL", "KIP", "OffGreedy", "Planner", "Replanned", "WrapAround"]
 
 #: Every planner, in the order of the documentation.
-ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy)
+ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP)
