@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.partitioners import PKG, Dalton, Hash, Shuffle
-    from skewless.planners import KIP, OffGreedy, WrapAround
+    from skewless.planners import KIP, OffGreedy, Prompt, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
@@ -18,6 +18,7 @@ __all__ = [
     "Dalton",
     "Hash",
     "OffGreedy",
+    "Prompt",
     "Routing",
     "Shuffle",
     "WrapAround",
@@ -36,6 +37,7 @@ _HOME = {
     "WrapAround": "skewless.planners",
     "OffGreedy": "skewless.planners",
     "KIP": "skewless.planners",
+    "Prompt": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

@@ -49,6 +49,13 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 8, "hosts": 4},
         {"n_workers": 3, "slack": 1e-6, "hosts": 5000},
     ],
+    "prompt": [
+        {"n_workers": 1},
+        {"n_workers": 2, "hot_keys": 1},
+        {"n_workers": 7, "hot_keys": 5, "seed": 3},
+        {"n_workers": 40},
+        {"n_workers": 8},
+    ],
     "replanned": [
         {"planner": WrapAround(1), "every": 30},
         {"planner": WrapAround(5, hot_keys=4, seed=3), "every": 50},

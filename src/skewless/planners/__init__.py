@@ -5,10 +5,21 @@ from __future__ import annotations
 from skewless.planners.base import Planner
 from skewless.planners.kip import KIP
 from skewless.planners.off_greedy import OffGreedy
+from skewless.planners.prompt import Prompt
+from skewless.planners.reduce_buckets import reduce_buckets
 from skewless.planners.replanned import Replanned
 from skewless.planners.wrap_around import WrapAround
 
-__all__ = ["ALL", "KIP", "OffGreedy", "Planner", "Replanned", "WrapAround"]
+__all__ = [
+    "ALL",
+    "KIP",
+    "OffGreedy",
+    "Planner",
+    "Prompt",
+    "Replanned",
+    "WrapAround",
+    "reduce_buckets",
+]
 
 #: Every planner, in the order of the documentation.
-ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP)
+ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt)
