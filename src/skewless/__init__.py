@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.partitioners import PKG, Dalton, Hash, Shuffle
-    from skewless.planners import KIP, OffGreedy, Prompt, WrapAround
+    from skewless.planners import KIP, OffGreedy, Prompt, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
@@ -20,6 +20,7 @@ __all__ = [
     "OffGreedy",
     "Prompt",
     "Routing",
+    "Scan",
     "Shuffle",
     "WrapAround",
     "group_by",
@@ -38,6 +39,7 @@ _HOME = {
     "OffGreedy": "skewless.planners",
     "KIP": "skewless.planners",
     "Prompt": "skewless.planners",
+    "Scan": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

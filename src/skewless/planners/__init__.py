@@ -8,6 +8,7 @@ from skewless.planners.off_greedy import OffGreedy
 from skewless.planners.prompt import Prompt
 from skewless.planners.reduce_buckets import reduce_buckets
 from skewless.planners.replanned import Replanned
+from skewless.planners.scan import Scan
 from skewless.planners.wrap_around import WrapAround
 
 __all__ = [
@@ -17,9 +18,10 @@ __all__ = [
     "Planner",
     "Prompt",
     "Replanned",
+    "Scan",
     "WrapAround",
     "reduce_buckets",
 ]
 
 #: Every planner, in the order of the documentation.
-ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt)
+ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt, Scan)
