@@ -6,6 +6,7 @@ from skewless.planners.base import Planner
 from skewless.planners.kip import KIP
 from skewless.planners.off_greedy import OffGreedy
 from skewless.planners.prompt import Prompt
+from skewless.planners.redist import Redist
 from skewless.planners.reduce_buckets import reduce_buckets
 from skewless.planners.replanned import Replanned
 from skewless.planners.scan import Scan
@@ -17,6 +18,7 @@ __all__ = [
     "OffGreedy",
     "Planner",
     "Prompt",
+    "Redist",
     "Replanned",
     "Scan",
     "WrapAround",
@@ -24,4 +26,4 @@ __all__ = [
 ]
 
 #: Every planner, in the order of the documentation.
-ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt, Scan)
+ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt, Scan, Redist)
