@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.partitioners import PKG, Dalton, Hash, Shuffle
-    from skewless.planners import KIP, OffGreedy, Prompt, Redist, Scan, WrapAround
+    from skewless.planners import KIP, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
@@ -19,6 +19,7 @@ __all__ = [
     "Hash",
     "OffGreedy",
     "Prompt",
+    "Readj",
     "Redist",
     "Routing",
     "Scan",
@@ -42,6 +43,7 @@ _HOME = {
     "Prompt": "skewless.planners",
     "Scan": "skewless.planners",
     "Redist": "skewless.planners",
+    "Readj": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

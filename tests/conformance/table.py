@@ -68,6 +68,12 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 7, "hot_keys": 5, "theta": 0.01, "seed": 3},
         {"n_workers": 3, "hot_keys": 8},
     ],
+    "readj": [
+        {"n_workers": 1, "hot_keys": 5},
+        {"n_workers": 2, "hot_keys": 6, "theta": 1.5},
+        {"n_workers": 7, "hot_keys": 6, "theta": 0.01, "seed": 3},
+        {"n_workers": 3, "hot_keys": 8},
+    ],
     "replanned": [
         {"planner": WrapAround(1), "every": 30},
         {"planner": WrapAround(5, hot_keys=4, seed=3), "every": 50},

@@ -6,6 +6,7 @@ from skewless.planners.base import Planner
 from skewless.planners.kip import KIP
 from skewless.planners.off_greedy import OffGreedy
 from skewless.planners.prompt import Prompt
+from skewless.planners.readj import Readj
 from skewless.planners.redist import Redist
 from skewless.planners.reduce_buckets import reduce_buckets
 from skewless.planners.replanned import Replanned
@@ -18,6 +19,7 @@ __all__ = [
     "OffGreedy",
     "Planner",
     "Prompt",
+    "Readj",
     "Redist",
     "Replanned",
     "Scan",
@@ -26,4 +28,4 @@ __all__ = [
 ]
 
 #: Every planner, in the order of the documentation.
-ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt, Scan, Redist)
+ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt, Scan, Redist, Readj)
