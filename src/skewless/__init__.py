@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.partitioners import PKG, Dalton, Hash, Shuffle
-    from skewless.planners import KIP, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
+    from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
@@ -17,6 +17,7 @@ __all__ = [
     "Aggregator",
     "Dalton",
     "Hash",
+    "Mixed",
     "OffGreedy",
     "Prompt",
     "Readj",
@@ -44,6 +45,7 @@ _HOME = {
     "Scan": "skewless.planners",
     "Redist": "skewless.planners",
     "Readj": "skewless.planners",
+    "Mixed": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

@@ -74,6 +74,12 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 7, "hot_keys": 6, "theta": 0.01, "seed": 3},
         {"n_workers": 3, "hot_keys": 8},
     ],
+    "mixed": [
+        {"n_workers": 1},
+        {"n_workers": 2, "theta": 0.01, "table_keys": 3},
+        {"n_workers": 7, "table_keys": 4, "theta": 0.3, "seed": 3},
+        {"n_workers": 3, "theta": 0.02},
+    ],
     "replanned": [
         {"planner": WrapAround(1), "every": 30},
         {"planner": WrapAround(5, hot_keys=4, seed=3), "every": 50},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from skewless.planners.base import Planner
 from skewless.planners.kip import KIP
+from skewless.planners.mixed import Mixed
 from skewless.planners.off_greedy import OffGreedy
 from skewless.planners.prompt import Prompt
 from skewless.planners.readj import Readj
@@ -16,6 +17,7 @@ from skewless.planners.wrap_around import WrapAround
 __all__ = [
     "ALL",
     "KIP",
+    "Mixed",
     "OffGreedy",
     "Planner",
     "Prompt",
@@ -28,4 +30,4 @@ __all__ = [
 ]
 
 #: Every planner, in the order of the documentation.
-ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt, Scan, Redist, Readj)
+ALL: tuple[type[Planner], ...] = (WrapAround, OffGreedy, KIP, Prompt, Scan, Redist, Readj, Mixed)
