@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.partitioners import PKG, DAGreedy, Dalton, Hash, Shuffle
-    from skewless.planners import WrapAround
+    from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
 __all__ = [
+    "KIP",
     "PKG",
     "Aggregator",
     "DAGreedy",
     "Dalton",
     "Hash",
+    "Mixed",
+    "OffGreedy",
+    "Prompt",
+    "Readj",
+    "Redist",
     "Routing",
+    "Scan",
     "Shuffle",
     "WrapAround",
     "group_by",
@@ -34,6 +41,13 @@ _HOME = {
     "Hash": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
     "WrapAround": "skewless.planners",
+    "OffGreedy": "skewless.planners",
+    "KIP": "skewless.planners",
+    "Prompt": "skewless.planners",
+    "Scan": "skewless.planners",
+    "Redist": "skewless.planners",
+    "Readj": "skewless.planners",
+    "Mixed": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

@@ -16,7 +16,8 @@ from skewless.histogram import Histogram, bucket_count, bucket_of
 from skewless.kernel import kernel
 from skewless.parameters import Count, Seed
 from skewless.planners.base import Planner
-from skewless.routing import EVERY_WORKER, Routing
+from skewless.planners.reading import comparable, default_hot_keys
+from skewless.routing import Routing
 
 __all__ = ["WrapAround"]
 
@@ -108,11 +109,10 @@ class WrapAround(Planner):
         """
         n, n_buckets = self.n_workers, bucket_count(self.n_workers)
         hashing = Routing.hashing(n, seed=self.seed)
-        if previous is not None and not _comparable(previous, hashing):
-            previous = None
+        previous = comparable(previous, n, self.seed)
         if histogram.total == 0:
             return hashing if previous is None else previous
-        top = histogram.top(self.hot_keys or max(2 * n, 64), n_buckets, seed=self.seed)
+        top = histogram.top(self.hot_keys or default_hot_keys(n), n_buckets, seed=self.seed)
         keys = top.keys[: np.count_nonzero(top.counts)]
         weight = top.counts[: len(keys)].astype(np.float64)
         tail = _with_prior(top)
@@ -131,15 +131,6 @@ class WrapAround(Planner):
         return Routing.from_arrays(
             n, keys[key[:used]], worker[:used], amount[:used], owner, seed=self.seed
         )
-
-
-def _comparable(previous: Routing, hashing: Routing) -> bool:
-    return (
-        previous.n_workers == hashing.n_workers
-        and previous.seed == hashing.seed
-        and len(previous.buckets) == len(hashing.buckets)
-        and EVERY_WORKER not in previous.buckets
-    )
 
 
 def _with_prior(top: Histogram) -> NDArray[np.float64]:
