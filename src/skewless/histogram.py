@@ -111,7 +111,10 @@ class Histogram:
         tail = np.bincount(rest, self.counts[n_keys:], n_buckets).astype(np.int64)
         if self.tail is not None:
             tail += self.tail
-        return Histogram(self.keys[:n_keys], self.counts[:n_keys], tail, seed=seed)
+        top = Histogram.__new__(Histogram)  # what is sorted and distinct needs no second look
+        top.keys, top.counts = self.keys[:n_keys].copy(), self.counts[:n_keys].copy()
+        top.tail, top.seed, top.total = tail, seed, self.total
+        return top
 
     def interleaved(self, n_tuples: int) -> NDArray[np.uint64]:
         """Return about `n_tuples` keys in the proportions of the histogram, evenly interleaved.
