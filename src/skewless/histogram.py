@@ -111,7 +111,10 @@ class Histogram:
         tail = np.bincount(rest, self.counts[n_keys:], n_buckets).astype(np.int64)
         if self.tail is not None:
             tail += self.tail
-        return Histogram(self.keys[:n_keys], self.counts[:n_keys], tail, seed=seed)
+        top = Histogram.__new__(Histogram)  # what is sorted and distinct needs no second look
+        top.keys, top.counts = self.keys[:n_keys].copy(), self.counts[:n_keys].copy()
+        top.tail, top.seed, top.total = tail, seed, self.total
+        return top
 
     def plus(self, other: Histogram, scale: float = 1.0) -> Histogram:
         """Return the counts of both, those of `other` times `scale`, rounded to the same total.

@@ -142,7 +142,9 @@ class Routing:
         if len(shares) and not (np.isfinite(shares).all() and shares.min() > 0):
             bad = shares[~(np.isfinite(shares) & (shares > 0))][0]
             raise DataError(f"Routing: shares must be positive, got {bad}.")
-        order = np.lexsort((workers, keys))
+        order = np.argsort(keys)
+        if (keys[order[1:]] == keys[order[:-1]]).any():  # a key is split: by worker, too
+            order = np.lexsort((workers, keys))
         keys, workers, shares = keys[order], workers[order], shares[order]
         fresh = np.ones(len(keys), np.bool_)
         fresh[1:] = keys[1:] != keys[:-1]

@@ -45,8 +45,9 @@ class Redist(Planner):
     Notes
     -----
     Guarantee: no key is split, and a key that is not tracked follows plain hashing. Cost: none per
-    tuple but the routing's own; a plan takes O(B * B * n) at worst and about O(B * (B + n)) as a
-    rule, for B tracked keys, after one pass over the histogram. State: 0 bytes.
+    tuple but the routing's own; a plan takes O(B * (B + D * n)) at worst and about O(B * (B + n)) as
+    a rule, for B tracked keys of D different weights, after one pass over the histogram. State: 0
+    bytes.
 
     The utility U = rho + gamma is that of `Scan`; the next pair is the one with the least U / weight.
     Ties go to the heavier key, then to the lower hash and the lowest worker.
@@ -118,32 +119,46 @@ def _redist(
     placed = np.zeros(len(weight), np.bool_)
     size_total, cost_total, moved = 0.0, 0.0, dropped
     size_high, cost_high = 0.0, 0.0
+    rho, away = np.empty(n), np.empty(n)
     for _ in range(len(weight)):
-        size_at, size_low, size_next = lowest_two(size)
-        cost_at, cost_low, cost_next = lowest_two(cost)
+        size_low, cost_low = lowest_two(size), lowest_two(cost)
         best_key, best_worker, least = -1, 0, np.inf
+        known, near = (
+            0.0,
+            0,
+        )  # the weight that `rho` and `away` are filled for, and the best of `away`
         for k in range(len(weight)):
             if placed[k]:
                 continue
             f, c = weight[k], weight[k] * weight[k]
             size_mean, cost_mean = (size_total + f) / n, (cost_total + c) / n
-            # No worker does better: highest loads as low, lowest loads as high as can be.
-            size_range = max(size_high, size_low + f) - min(size_next, size_low + f)
-            cost_range = max(cost_high, cost_low + c) - min(cost_next, cost_low + c)
-            bound = imbalance(
-                max(size_range, 0.0), max(cost_range, 0.0), size_mean, cost_mean, theta
-            )
-            if (bound + moved / mean) / f > least * (1 + _MARGIN):
-                continue
-            for w in range(n):
-                low = min(size_next if w == size_at else size_low, size[w] + f)
-                size_range = max(size_high, size[w] + f) - low
-                low = min(cost_next if w == cost_at else cost_low, cost[w] + c)
-                cost_range = max(cost_high, cost[w] + c) - low
-                rho = imbalance(size_range, cost_range, size_mean, cost_mean, theta)
-                worth = (rho + (moved if w == worker[k] else moved + f) / mean) / f
-                if worth < least:
-                    best_key, best_worker, least = k, w, worth
+            if f != known:
+                bound = imbalance(
+                    _least_range(size_low, size_high, f),
+                    _least_range(cost_low, cost_high, c),
+                    size_mean,
+                    cost_mean,
+                    theta,
+                )
+                if (bound + moved / mean) / f > least * (1 + _MARGIN):
+                    continue
+                for w in range(n):
+                    rho[w] = imbalance(
+                        _range_at(w, size, size_low, size_high, f),
+                        _range_at(w, cost, cost_low, cost_high, c),
+                        size_mean,
+                        cost_mean,
+                        theta,
+                    )
+                    away[w] = (rho[w] + (moved + f) / mean) / f
+                known, near = f, int(np.argmin(away))
+            # Of a key's workers only its own differs from those of other keys with the same weight.
+            at = worker[k]
+            worth = (rho[at] + moved / mean) / f
+            if away[near] < worth or (away[near] == worth and near < at):
+                at, worth = near, away[near]
+            if worth < least:
+                best_key, best_worker, least = k, at, worth
         f = weight[best_key]
         placed[best_key] = True
         if best_worker != worker[best_key]:
@@ -155,3 +170,23 @@ def _redist(
         cost[best_worker] += f * f
         size_high = max(size_high, size[best_worker])
         cost_high = max(cost_high, cost[best_worker])
+
+
+@kernel
+def _least_range(lowest: tuple[int, float, float], highest: float, amount: float) -> float:
+    """Return a bound of the range once `amount` is anywhere: high and low as good as can be."""
+    _, low, following = lowest
+    return max(max(highest, low + amount) - min(following, low + amount), 0.0)
+
+
+@kernel
+def _range_at(
+    w: int,
+    load: NDArray[np.float64],
+    lowest: tuple[int, float, float],
+    highest: float,
+    amount: float,
+) -> float:
+    """Return the range of the loads once `amount` is on worker w."""
+    at, low, following = lowest
+    return max(highest, load[w] + amount) - min(following if w == at else low, load[w] + amount)
