@@ -1,0 +1,9 @@
+"""Sketches: summaries of a stream of keys in bounded memory, with stated errors."""
+
+from skewless.sketches.base import Sketch
+from skewless.sketches.space_saving import SpaceSaving
+
+__all__ = ["ALL", "Sketch", "SpaceSaving"]
+
+#: Every sketch, in the order of the documentation.
+ALL: tuple[type[Sketch], ...] = (SpaceSaving,)
