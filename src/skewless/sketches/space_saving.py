@@ -239,8 +239,8 @@ def _place(
     """Fill an empty state."""
     for slot in range(len(keys)):
         state.key[slot] = keys[slot]
-        state.counts[slot] = count[slot]
-        state.errors[slot] = error[slot]
+        state.counts[slot] = counts[slot]
+        state.errors[slot] = errors[slot]
         link_slot(state.head, state.link, slot, mix(keys[slot], seed))
     state.least[0] = len(keys)
 
