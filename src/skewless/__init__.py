@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skewless.partitioners import PKG, Dalton, Hash, Shuffle
+    from skewless.partitioners import PKG, Dalton, DChoices, Hash, Shuffle, WChoices
     from skewless.planners import WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 __all__ = [
     "PKG",
     "Aggregator",
+    "DChoices",
     "Dalton",
     "Hash",
     "Routing",
     "Shuffle",
+    "WChoices",
     "WrapAround",
     "group_by",
     "repartition",
@@ -28,9 +30,11 @@ __version__ = "0.1.0"
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
     "PKG": "skewless.partitioners",
+    "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
+    "WChoices": "skewless.partitioners",
     "WrapAround": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
