@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skewless.partitioners import PKG, DAGreedy, Dalton, Hash, Shuffle
+    from skewless.partitioners import PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
@@ -16,6 +16,7 @@ __all__ = [
     "PKG",
     "Aggregator",
     "DAGreedy",
+    "DChoices",
     "Dalton",
     "Hash",
     "Mixed",
@@ -26,6 +27,7 @@ __all__ = [
     "Routing",
     "Scan",
     "Shuffle",
+    "WChoices",
     "WrapAround",
     "group_by",
     "repartition",
@@ -35,19 +37,21 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
-    "PKG": "skewless.partitioners",
     "DAGreedy": "skewless.partitioners",
+    "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
+    "PKG": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
-    "WrapAround": "skewless.planners",
-    "OffGreedy": "skewless.planners",
+    "WChoices": "skewless.partitioners",
     "KIP": "skewless.planners",
-    "Prompt": "skewless.planners",
-    "Scan": "skewless.planners",
-    "Redist": "skewless.planners",
-    "Readj": "skewless.planners",
     "Mixed": "skewless.planners",
+    "OffGreedy": "skewless.planners",
+    "Prompt": "skewless.planners",
+    "Readj": "skewless.planners",
+    "Redist": "skewless.planners",
+    "Scan": "skewless.planners",
+    "WrapAround": "skewless.planners",
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",

@@ -24,6 +24,19 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 3, "d": 64},
         {"n_workers": 5, "d": 1},
     ],
+    "d_choices": [
+        {"n_workers": 1},
+        {"n_workers": 2},
+        {"n_workers": 7, "seed": 3, "capacity": 5, "stats_window": 20},
+        {"n_workers": 12, "epsilon": 0.02, "theta": 0.1, "stats_window": 40},
+        {"n_workers": 64, "capacity": 16, "theta": 0.05, "stats_window": 30},
+    ],
+    "w_choices": [
+        {"n_workers": 1},
+        {"n_workers": 2},
+        {"n_workers": 7, "seed": 3, "capacity": 5},
+        {"n_workers": 12, "theta": 0.2},
+    ],
     "da_greedy": [
         {"n_workers": 1, "window": 40, "slide": 10},
         {"n_workers": 2, "window": 60, "slide": 20},
