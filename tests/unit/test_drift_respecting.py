@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pickle
 
-import numpy as np
 import pytest
 
 from skewless.datasets.generators import drifting, zipf
