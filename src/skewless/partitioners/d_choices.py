@@ -91,7 +91,7 @@ class DChoices(Partitioner):
     References
     ----------
     ICDE 2016, section IV, doi:10.1109/ICDE.2016.7498273. Double hashing balances like independent hashes:
-    M. Mitzenmacher, Balanced Allocations and Double Hashing, doi:10.1145/2612669.2612684.
+    M. Mitzenmacher, Balanced Allocations and Double Hashing, SPAA 2014.
     """
 
     splits_keys = True
