@@ -20,11 +20,16 @@ from skewless.errors import DataError, ParameterError
 from skewless.histogram import Histogram, bucket_count, bucket_of
 from skewless.kernel import kernel, mix, spread
 
-__all__ = ["EVERY_WORKER", "Moves", "Routing", "Tables"]
+__all__ = ["EVERY_WORKER", "GROUP_CHOICE", "Moves", "Routing", "Tables"]
 
 #: The owner of a bucket whose tuples are dealt to all workers in turn.
 EVERY_WORKER = -1
 
+#: The hash function that groups hot keys. No seed can be this one: hot keys that a planner takes from
+#: one worker's buckets lie together under the function of the seed, and would all be in one group.
+GROUP_CHOICE = np.uint64(2**64 - 1)
+#: Functions that are tried for a group, and places per hot key, before the table is given up.
+_MOST_TRIES, _MOST_PLACES = 100_000, 256
 #: Entries of the slot table per fragment: a share is met to within 1/64 of a mean fragment.
 _SLOTS_PER_FRAGMENT = 64
 
@@ -488,7 +493,15 @@ def _build_tables(routing: Routing) -> Tables:
     n_groups = max(1, n_places // 4)
     displacement = np.zeros(n_groups, np.int64)
     place = np.zeros(n, np.int64)
-    _displace(keys, n_places, displacement, place)
+    while not _displace(keys, n_places, displacement, place):
+        # More groups, of fewer keys each.
+        n_places, n_groups = 2 * n_places, 2 * n_groups
+        if n_places > _MOST_PLACES * n:
+            raise DataError(
+                f"Routing: no table of up to {n_places:,} places holds the {n:,} hot keys: their hashes "
+                "are alike, as if they had been chosen to be; take fewer hot keys."
+            )
+        displacement = np.zeros(n_groups, np.int64)
     slots: list[NDArray[np.int32]] = []
     base = np.full(n_places, -1, np.int32)
     count = np.ones(n_places, np.int32)
@@ -512,21 +525,29 @@ def _displace(
     n_places: int,
     displacement: NDArray[np.int64],
     place: NDArray[np.int64],
-) -> None:
-    """Hash and displace: groups by size, largest first, each takes the first function that fits."""
+) -> bool:
+    """Hash and displace: groups by size, largest first, each takes the first function that fits.
+
+    Return whether every group found one.
+    """
     n_groups = len(displacement)
     group = np.empty(len(keys), np.int64)
     size = np.zeros(n_groups, np.int64)
     for i in range(len(keys)):
-        group[i] = spread(mix(keys[i], np.uint64(0)), np.uint64(n_groups))
+        group[i] = spread(mix(keys[i], GROUP_CHOICE), np.uint64(n_groups))
         size[group[i]] += 1
+    by_group = np.argsort(group, kind="mergesort")
+    start = np.cumsum(size) - size
     taken = np.zeros(n_places, np.bool_)
     for g in np.argsort(-size, kind="mergesort"):
         if size[g] == 0:
             break
-        members = np.flatnonzero(group == g)
-        d = 1
-        while True:
+        members = by_group[start[g] : start[g] + size[g]]
+        d, fits = 0, False
+        while not fits:
+            d += 1
+            if d > _MOST_TRIES:
+                return False
             fits = True
             for j in range(len(members)):
                 at = spread(mix(keys[members[j]], np.uint64(d)), np.uint64(n_places))
@@ -538,12 +559,10 @@ def _displace(
                 place[members[j]] = at
                 if not fits:
                     break
-            if fits:
-                break
-            d += 1
         displacement[g] = d
         for member in members:
             taken[place[member]] = True
+    return True
 
 
 @kernel
@@ -563,7 +582,7 @@ def _route(
     last = len(turn) - 1
     for i in range(len(keys)):
         key = keys[i]
-        d = tables.displacement[spread(mix(key, np.uint64(0)), n_groups)]
+        d = tables.displacement[spread(mix(key, GROUP_CHOICE), n_groups)]
         at = spread(mix(key, np.uint64(d)), n_places)
         if tables.base[at] >= 0 and tables.key[at] == key:
             if salted:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless import document
+from skewless import routing as routing_module
 from skewless.chunk import Chunk
 from skewless.errors import DataError, ParameterError
 from skewless.histogram import Histogram, bucket_count, bucket_of
@@ -374,3 +375,25 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
 def test_files_are_json_and_say_what_they_are():
     head = json.loads(example().to_json())
     assert (head["format"], head["version"]) == ("skewless.routing", 1)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_hot_keys_of_one_worker_find_places_in_the_table(seed: int) -> None:
+    plain = Routing.hashing(64, seed=seed)
+    keys = np.random.default_rng(3).integers(0, 2**64, 20_000, np.uint64)
+    mine = keys[plain.route(keys) == 37][:200]
+    routing = Routing(64, {int(key): {1: 1.0} for key in mine}, plain.buckets, seed=seed)
+    assert set(routing.route(mine).tolist()) == {1}
+    assert len(routing.tables.key) <= 4 * len(mine)
+
+
+def test_many_hot_keys_make_a_table_soon() -> None:
+    keys = np.random.default_rng(4).integers(0, 2**64, 20_000, np.uint64)
+    routing = Routing.from_arrays(8, keys, np.full(len(keys), 3), np.ones(len(keys)))
+    assert set(routing.route(keys).tolist()) == {3}
+
+
+def test_hot_keys_that_no_table_holds_are_refused() -> None:
+    keys = np.array([5, 6], np.uint64)
+    place, displacement = np.zeros(2, np.int64), np.zeros(1, np.int64)
+    assert not routing_module._displace(keys, 1, displacement, place)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from skewless.routing import EVERY_WORKER, Routing, Tables
+from skewless.routing import EVERY_WORKER, GROUP_CHOICE, Routing, Tables
 
 __all__ = [
     "TABLE_SCHEMA",
@@ -32,6 +32,10 @@ TABLE_SCHEMA = (
     "displacement array<bigint>, key array<bigint>, base array<int>, count array<int>, "
     "slot array<int>, bucket array<int>"
 )
+
+
+#: As Spark's signed bigint.
+_GROUP_CHOICE = int(GROUP_CHOICE.view(np.int64))
 
 
 class TableColumns(NamedTuple):
@@ -72,7 +76,7 @@ def worker_column(
     n_workers, seed
         Of the routing.
     """
-    group = _spread(_mix(key_hash, F.lit(0)), tables.n_groups)
+    group = _spread(_mix(key_hash, F.lit(_GROUP_CHOICE)), tables.n_groups)
     place = _spread(_mix(key_hash, F.get(tables.displacement, group)), tables.n_places)
     base = F.get(tables.base, place)
     hot = (base >= 0) & (F.get(tables.key, place) == key_hash)
@@ -112,7 +116,7 @@ def routing_column(routing: Routing, key_hash: str, salt: Column | None) -> Colu
     if len(routing.keys) == 0:
         return cold
     tables = routing.tables
-    group = _sql_spread(_sql_mix(key_hash, "0L"), len(tables.displacement))
+    group = _sql_spread(_sql_mix(key_hash, f"{_GROUP_CHOICE}L"), len(tables.displacement))
     choice = f"get({_sql_array(tables.displacement, 'bigint')}, {group})"
     place = _sql_spread(_sql_mix(key_hash, choice), len(tables.key))
     signed = tables.key.view(np.int64)
