@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ class Partitioner(Policy):
     @property
     def state_bytes(self) -> int:
         """Bytes that the state holds now."""
-        return sum(array.nbytes for array in self.state)
+        return _bytes(self.state)
 
     @abc.abstractmethod
     def state_bytes_bound(self, n_keys: int) -> int:
@@ -56,6 +56,10 @@ class Partitioner(Policy):
         chunk = Chunk(np.arange(self._clock, self._clock + len(keys), dtype=np.int64), keys)
         self._clock += len(keys)
         return chunk
+
+
+def _bytes(part: tuple[Any, ...]) -> int:
+    return sum(_bytes(each) if isinstance(each, tuple) else each.nbytes for each in part)
 
 
 def _condense(

@@ -153,11 +153,6 @@ class DChoices(Partitioner):
                 plan[1] += min(int(least[3]), self._window())
         return out
 
-    @property
-    def state_bytes(self) -> int:
-        """Bytes that the state holds now."""
-        return sum(array.nbytes for array in (*self.state.counts, *self.state[1:]))
-
     def state_bytes_bound(self, n_keys: int) -> int:
         """Return the bytes of the summary and of the loads, however many keys there are."""
         slots = self.capacity or 10 * self.n_workers

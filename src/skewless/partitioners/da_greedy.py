@@ -6,7 +6,7 @@ PVLDB 16(3), 2022, section 5 (a baseline there).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -204,11 +204,6 @@ class DAGreedy(Partitioner):
         self.state.last[0] = chunk.time[-1]
         return out
 
-    @property
-    def state_bytes(self) -> int:
-        """Bytes that the state holds now."""
-        return _bytes(self.state)
-
     def state_bytes_bound(self, n_keys: int) -> int:
         """Return the most bytes of a state in whose windows there were at most `n_keys` keys.
 
@@ -217,10 +212,6 @@ class DAGreedy(Partitioner):
         """
         n = self.n_workers
         return hot_window_bytes_bound(n_keys, self.n_slides, n) + 8 * n + 4 * width_for(n)
-
-
-def _bytes(part: tuple[Any, ...]) -> int:
-    return sum(_bytes(each) if isinstance(each, tuple) else each.nbytes for each in part)
 
 
 @inline_kernel

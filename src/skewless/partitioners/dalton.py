@@ -7,7 +7,7 @@ PVLDB 16(3), 2022.
 from __future__ import annotations
 
 import copy
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,11 +214,6 @@ class Dalton(Partitioner):
         self.state.last[0] = chunk.time[-1]
         return out
 
-    @property
-    def state_bytes(self) -> int:
-        """Bytes that the state holds now."""
-        return _bytes(self.state)
-
     def state_bytes_bound(self, n_keys: int) -> int:
         """Return the most bytes of a state in whose windows there were at most `n_keys` keys.
 
@@ -236,10 +231,6 @@ class Dalton(Partitioner):
         judge = copy.deepcopy(self)
         judge.epsilon = 0.0
         return judge.route(Chunk(sample.time + len(sample), keys))
-
-
-def _bytes(part: tuple[Any, ...]) -> int:
-    return sum(_bytes(each) if isinstance(each, tuple) else each.nbytes for each in part)
 
 
 @inline_kernel

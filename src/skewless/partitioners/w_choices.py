@@ -101,11 +101,6 @@ class WChoices(Partitioner):
             _route(self.state, theta, np.uint64(self.seed), chunk.key, out)
         return out
 
-    @property
-    def state_bytes(self) -> int:
-        """Bytes that the state holds now."""
-        return sum(array.nbytes for array in (*self.state.counts, *self.state[1:]))
-
     def state_bytes_bound(self, n_keys: int) -> int:
         """Return the bytes of the summary and of the loads, however many keys there are."""
         capacity = self.capacity or 10 * self.n_workers
