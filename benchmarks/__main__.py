@@ -35,6 +35,12 @@ def _planners(quick: bool) -> Any:
     return planners.run(2 if quick else 7)
 
 
+def _sketches(quick: bool) -> Any:
+    from benchmarks.kernels import sketches
+
+    return sketches.run(100_000, 2) if quick else sketches.run()
+
+
 def _repartition(quick: bool) -> Any:
     from benchmarks.spark import repartition
 
@@ -45,6 +51,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
     "planners": _planners,
+    "sketches": _sketches,
     "repartition": _repartition,
 }
 
