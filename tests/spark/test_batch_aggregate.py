@@ -61,6 +61,53 @@ class Sums(skewless.Aggregator):
         }
 
 
+class Extremes(skewless.Aggregator):
+    """Merged in Python but for the count; the state is a struct of arrays."""
+
+    inputs = ("v", "word")
+    state = "low struct<v: bigint, word: string>, n bigint, seen array<bigint>"
+    result = "low_v bigint, low_word string, n_rows bigint, values array<bigint>"
+    merges = {"n": "sum"}
+    max_rows = 700
+
+    def create(self):
+        return {"low": None, "n": 0, "seen": []}
+
+    def update(self, state, rows: pa.Table):
+        n = state["n"] + rows.num_rows
+        for row in rows.to_pylist():
+            state = self.merge(state, {"low": row, "seen": [row["v"]]})
+        return {**state, "n": n}
+
+    def merge(self, left, right):
+        assert "n" not in left or "n" not in right  # what Spark merges is not given to merge
+        lows = [x["low"] for x in (left, right) if x["low"] is not None]
+        low = min(lows, key=lambda r: (r["v"], r["word"]))
+        return {"low": low, "seen": sorted({*left["seen"], *right["seen"]})}
+
+    def finish(self, state):
+        return {
+            "low_v": state["low"]["v"],
+            "low_word": state["low"]["word"],
+            "n_rows": state["n"],
+            "values": state["seen"],
+        }
+
+
+@pytest.mark.parametrize("policy", ["local", "hash", "wrap_around"])
+def test_states_without_a_native_merge_are_merged_in_python(hot, policy) -> None:
+    workers = None if policy == "local" else 4
+    found = skewless.group_by(hot, "k", policy=policy, workers=workers).aggregate(Extremes())
+    expected = hot.groupBy("k").agg(
+        F.min(F.struct("v", "word")).alias("low"),
+        F.count("*").alias("n_rows"),
+        F.sort_array(F.collect_set("v")).alias("values"),
+    )
+    expected = expected.select("k", "low.v", "low.word", "n_rows", "values")
+    ours = {repr(tuple(r)) for r in found.collect()}
+    assert ours == {repr(tuple(r)) for r in expected.collect()}
+
+
 def plain(df: DataFrame, *keys: str) -> DataFrame:
     return df.groupBy(*keys).agg(
         F.count("*").alias("n_rows"),

@@ -1,27 +1,16 @@
-"""Aggregators: create, update, merge, finish, for any state that Spark can hold in columns.
-
-The combine stage updates states in Python, one per key (and pane) and task. The reduce stage merges
-them with Spark's own aggregates, one per state column, so on a stream the window state is native and
-exactly once.
-"""
+"""The protocol of an aggregator: create, update, merge, finish, for a state in Spark's columns."""
 
 from __future__ import annotations
 
 import abc
-import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructField, StructType, _parse_datatype_string
-
-from skewless.errors import DataError, did_you_mean
-from skewless.spark.keys import KeyColumns, quoted, resolve_column
 
 __all__ = ["NATIVE_MERGES", "Aggregator"]
 
@@ -39,9 +28,6 @@ NATIVE_MERGES: dict[str, Callable[[Column], Column]] = {
     "concat": lambda column: F.flatten(F.collect_list(column)),
 }
 
-#: Rows that the combine stage holds before it emits their states.
-_BUFFER_ROWS = 131_072
-
 
 class Aggregator(abc.ABC):
     """A custom aggregate whose work may be split over several tasks per key.
@@ -55,8 +41,9 @@ class Aggregator(abc.ABC):
     result
         Spark schema of the result columns, as DDL text.
     merges
-        Merge of each state column: one of `NATIVE_MERGES`. With ``"concat"`` the column is an array,
-        and the arrays of all fragments are joined in no particular order.
+        Native merge of state columns, one of `NATIVE_MERGES` each. With ``"concat"`` the column is an
+        array, and the arrays of all fragments are joined in no particular order. Columns that are not
+        named here are merged by `merge`, in Python; none needs to be.
     max_rows
         Most rows that one call of `update` gets.
 
@@ -65,9 +52,9 @@ class Aggregator(abc.ABC):
     `update` must not depend on the order of the rows, and merging the states of any two parts of a
     key's rows must give the state of the whole: rows are split by load, not by content.
 
-    `update_groups` and `finish_groups` are the vectorised forms; override them where a Python call
-    per key is too slow. They run in the tasks, on a copy of the aggregator whose `state_schema` and
-    `result_schema` hold the Arrow schemas of `state` and `result`.
+    `update_groups`, `merge_groups` and `finish_groups` are the vectorised forms; override them where
+    a Python call per key is too slow. They run in the tasks, on a copy of the aggregator whose
+    `state_schema` and `result_schema` hold the Arrow schemas of `state` and `result`.
 
     Examples
     --------
@@ -92,7 +79,7 @@ class Aggregator(abc.ABC):
     inputs: ClassVar[Sequence[str]]
     state: ClassVar[str]
     result: ClassVar[str]
-    merges: ClassVar[Mapping[str, str]]
+    merges: ClassVar[Mapping[str, str]] = {}
     max_rows: ClassVar[int] = 10_000
     state_schema: pa.Schema
     result_schema: pa.Schema
@@ -108,6 +95,14 @@ class Aggregator(abc.ABC):
     @abc.abstractmethod
     def finish(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the result columns of a merged state."""
+
+    def merge(self, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        """Return the state of two parts of a key's rows, of the columns that `merges` does not name.
+
+        Must be associative and commutative: fragments come in no particular order. Needed as soon as
+        `merges` leaves a state column out.
+        """
+        raise NotImplementedError(type(self).__name__)
 
     def update_groups(self, rows: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
         """Return one state per group, in order.
@@ -127,216 +122,27 @@ class Aggregator(abc.ABC):
             states.append(state)
         return pa.Table.from_pylist(states, schema=self.state_schema)
 
+    def merge_groups(self, states: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
+        """Return one merged state per key, in order, of the columns that `merges` does not name.
+
+        Parameters
+        ----------
+        states
+            States sorted by key; those of key ``i`` are ``states[starts[i]:starts[i + 1]]``, at least
+            one.
+        starts
+            int64, one entry per key and one more.
+        """
+        listed = states.to_pylist()
+        merged = []
+        for start, stop in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+            state = listed[start]
+            for other in listed[start + 1 : stop]:
+                state = self.merge(state, other)
+            merged.append(state)
+        return pa.Table.from_pylist(merged, schema=states.schema)
+
     def finish_groups(self, states: pa.Table) -> pa.Table:
         """Return one row of result columns per merged state, in order."""
         finished = [self.finish(state) for state in states.to_pylist()]
         return pa.Table.from_pylist(finished, schema=self.result_schema)
-
-
-def _spark_schema(ddl: str) -> StructType:
-    parsed = _parse_datatype_string(ddl)
-    if not isinstance(parsed, StructType):
-        raise DataError(f"Aggregator: {ddl!r} is not a list of 'name type' columns.")
-    return parsed
-
-
-class Prepared:
-    """An aggregator checked against a frame: schemas resolved, ready to be shipped to the tasks."""
-
-    def __init__(self, verb: str, df: DataFrame, keys: KeyColumns, aggregator: Aggregator) -> None:
-        if not isinstance(aggregator, Aggregator):
-            got = (
-                f"the class itself; write {aggregator.__name__}()"
-                if isinstance(aggregator, type)
-                else f"{type(aggregator).__name__}; for Spark's own aggregates call agg"
-            )
-            raise DataError(f"{verb}: takes an instance of skewless.Aggregator, got {got}.")
-        self.aggregator = copy.copy(aggregator)
-        self.inputs = [
-            resolve_column(f"{verb}: {_of(aggregator)}", df, c) for c in aggregator.inputs
-        ]
-        self.state = _spark_schema(aggregator.state)
-        self.result = _spark_schema(aggregator.result)
-        _check_merges(verb, aggregator, self.state)
-        taken = {*keys.names, "window"}
-        for field in (*self.state.fields, *self.result.fields):
-            if field.name in taken:
-                raise DataError(
-                    f"{verb}: {_of(aggregator)} names a column {field.name!r}, which the result "
-                    "already has; rename it."
-                )
-        self.aggregator.state_schema = _arrow_schema(self.state, df.sparkSession)
-        self.aggregator.result_schema = _arrow_schema(self.result, df.sparkSession)
-
-    def merged(self) -> list[Column]:
-        """Return Spark's aggregates that merge the state columns, under the columns' names."""
-        return [
-            NATIVE_MERGES[self.aggregator.merges[f.name]](F.col(quoted(f.name)))
-            .cast(f.dataType)
-            .alias(f.name)
-            for f in self.state.fields
-        ]
-
-    def finish(self, merged: DataFrame, kept: Sequence[StructField]) -> DataFrame:
-        """Return the `kept` columns of a merged frame and the result columns."""
-        schema = StructType([*kept, *self.result.fields])
-        aggregator = self.aggregator
-        out = _arrow_schema(schema, merged.sparkSession)
-        names, n_kept = [f.name for f in self.state.fields], len(kept)
-
-        def finish_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                if batch.num_rows == 0:
-                    continue
-                results = aggregator.finish_groups(pa.Table.from_batches([batch]).select(names))
-                columns = batch.columns[:n_kept] + [c.combine_chunks() for c in results.columns]
-                yield pa.RecordBatch.from_arrays(
-                    [c.cast(f.type) for c, f in zip(columns, out, strict=True)], schema=out
-                )
-
-        return merged.mapInArrow(finish_batches, schema)
-
-
-def _arrow_schema(schema: StructType, session: SparkSession) -> pa.Schema:
-    return to_arrow_schema(schema, timezone=session.conf.get("spark.sql.session.timeZone"))
-
-
-def _of(aggregator: Aggregator) -> str:
-    return type(aggregator).__name__
-
-
-def _check_merges(verb: str, aggregator: Aggregator, state: StructType) -> None:
-    names = state.fieldNames()
-    for column, merge in aggregator.merges.items():
-        if column not in names:
-            raise DataError(
-                f"{verb}: {_of(aggregator)}.merges names {column!r}, which is no state column"
-                f"{did_you_mean(column, names)}."
-            )
-        if merge not in NATIVE_MERGES:
-            raise DataError(
-                f"{verb}: {_of(aggregator)}.merges[{column!r}] is {merge!r}"
-                f"{did_you_mean(merge, NATIVE_MERGES)}; there is {', '.join(NATIVE_MERGES)}."
-            )
-    for name in names:
-        if name not in aggregator.merges:
-            raise DataError(
-                f"{verb}: {_of(aggregator)}.merges lacks state column {name!r}; name the merge of "
-                f"every state column: {', '.join(NATIVE_MERGES)}."
-            )
-
-
-def combine(
-    df: DataFrame,
-    keys: KeyColumns,
-    prepared: Prepared,
-    time: str | None = None,
-    pane_us: int | None = None,
-) -> DataFrame:
-    """Return one state per task, key and pane: the combine stage.
-
-    Parameters
-    ----------
-    df
-        Rows, placed on their workers.
-    keys
-        Key columns.
-    prepared
-        The aggregator.
-    time
-        Event-time column; its latest value in the pane is kept, so that a watermark set on the result
-        stands where it would on the rows. Rows without a time are dropped, as Spark's windows do.
-    pane_us
-        Length of a pane, microseconds; panes start at the epoch.
-    """
-    fields = {f.name: f for f in df.schema.fields}
-    heads = [StructField(n, fields[n].dataType) for n in keys.names]
-    if time is not None:
-        heads.append(StructField(time, fields[time].dataType))
-    schema = StructType([*heads, *prepared.state.fields])
-    out = _arrow_schema(schema, df.sparkSession)
-    aggregator, inputs, names = prepared.aggregator, prepared.inputs, list(keys.names)
-    state_names = prepared.state.fieldNames()
-    wanted = list(dict.fromkeys([*names, *([time] if time else []), *inputs]))
-
-    def combine_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in _buffered(batches, _BUFFER_ROWS):
-            if time is not None:
-                rows = rows.filter(rows[time].is_valid())  # noqa: PLW2901
-            if rows.num_rows == 0:
-                continue
-            order, starts = _groups(rows, names, time, pane_us)
-            rows = rows.take(pa.array(order))  # noqa: PLW2901
-            states = aggregator.update_groups(rows.select(inputs), starts)
-            if states.num_rows != len(starts) - 1:
-                raise DataError(
-                    f"{_of(aggregator)}.update_groups returned {states.num_rows} states for "
-                    f"{len(starts) - 1} groups."
-                )
-            first = rows.select(names).take(pa.array(starts[:-1]))
-            columns = [*first.columns]
-            if time is not None:
-                # Within a group the rows are in the order of their time: the last is the latest.
-                columns.append(rows[time].take(pa.array(starts[1:] - 1)))
-            columns += [states[name] for name in state_names]
-            yield from (
-                pa.table([c.cast(f.type) for c, f in zip(columns, out, strict=True)], schema=out)
-                .combine_chunks()
-                .to_batches()
-            )
-
-    return df.select(*[F.col(quoted(c)) for c in wanted]).mapInArrow(combine_batches, schema)
-
-
-def _buffered(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
-    held: list[pa.RecordBatch] = []
-    length = 0
-    for batch in batches:
-        held.append(batch)
-        length += batch.num_rows
-        if length >= n_rows:
-            yield pa.Table.from_batches(held)
-            held, length = [], 0
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def _groups(
-    rows: pa.Table, keys: list[str], time: str | None, pane_us: int | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return an order that sorts rows by (pane, key, time), and where each (pane, key) starts."""
-    columns = [_codes(rows[name]) for name in keys]
-    if time is not None and pane_us is not None:
-        times = rows[time].cast(pa.timestamp("us", rows[time].type.tz)).to_numpy().astype(np.int64)
-        panes = np.floor_divide(times, pane_us)
-        order = np.lexsort((times, *columns, panes))
-        columns.append(panes)
-    else:
-        order = np.lexsort(tuple(columns))
-    changed = np.zeros(len(order), np.bool_)
-    changed[0] = True
-    for column in columns:
-        ordered = column[order]
-        changed[1:] |= ordered[1:] != ordered[:-1]
-    return order, np.append(np.flatnonzero(changed), len(order)).astype(np.int64)
-
-
-def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Return equal integers for equal values: dictionary codes, or the key hash of a nested value."""
-    if pa.types.is_nested(column.type):
-        from skewless.keys import hash64  # compiles kernels: only where they are needed
-
-        return hash64(column).view(np.int64)
-    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
-    return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-
-
-def aggregate_batch(
-    placed: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: str = "group_by"
-) -> DataFrame:
-    """Combine, merge and finish over a batch frame whose rows are on their workers already."""
-    prepared = Prepared(verb, placed, keys, aggregator)
-    combined = combine(placed, keys, prepared)
-    merged = combined.groupBy(*keys.columns).agg(*prepared.merged())
-    fields = {f.name: f for f in placed.schema.fields}
-    return prepared.finish(merged, [fields[name] for name in keys.names])

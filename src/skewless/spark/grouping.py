@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from skewless.errors import ParameterError
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.aggregator import Aggregator, aggregate_batch
+from skewless.spark.aggregation import aggregate_batch
+from skewless.spark.aggregator import Aggregator
 from skewless.spark.batch import (
     Plan,
     check_frame,

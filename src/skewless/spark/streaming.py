@@ -20,7 +20,8 @@ from skewless.histogram import bucket_count
 from skewless.policy import Policy
 from skewless.routing import Routing, Tables
 from skewless.spark import expressions, learning, panes, policy_reader
-from skewless.spark.aggregator import Aggregator, Prepared, combine
+from skewless.spark.aggregation import Prepared, combine
+from skewless.spark.aggregator import Aggregator
 from skewless.spark.batch import place, worker_of
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
