@@ -29,7 +29,10 @@ __all__ = [
     "check_frame",
     "default_workers",
     "fixed_routing",
+    "is_balanced",
+    "learned",
     "place",
+    "place_by",
     "plan",
     "plan_auto",
     "repartition",
@@ -171,10 +174,16 @@ def fixed_routing(policy: Policy | Routing) -> Routing | None:
     return None
 
 
-def plan(df: DataFrame, keys: KeyColumns, policy: Policy | Routing) -> Plan:
+def plan(
+    df: DataFrame,
+    keys: KeyColumns,
+    policy: Policy | Routing,
+    *,
+    weight: Column | None = None,
+) -> Plan:
     """Return the routing of a policy for the rows of a batch frame, counting keys if it must.
 
-    The policy object stays as it was: a copy of it learns.
+    The policy object stays as it was: a copy of it learns. Rows weigh 1, or `weight`.
     """
     if isinstance(policy, Routing):
         return Plan(policy, None, 0.0, 0.0)
@@ -182,28 +191,44 @@ def plan(df: DataFrame, keys: KeyColumns, policy: Policy | Routing) -> Plan:
     if fixed is not None:
         return Plan(fixed, None, 0.0, 0.0)
     started = time.perf_counter()
-    learner = copy.deepcopy(policy)
-    n_workers, seed = learner.n_workers, getattr(learner, "seed", 0)
-    n_hot = max(2 * n_workers, 64, getattr(learner, "hot_keys", None) or 0)
-    histogram = gather(df, keys, n_hot, bucket_count(n_workers), seed)
+    n_workers, seed = policy.n_workers, getattr(policy, "seed", 0)
+    n_hot = max(2 * n_workers, 64, getattr(policy, "hot_keys", None) or 0)
+    histogram = gather(df, keys, n_hot, bucket_count(n_workers), seed, weight=weight)
     gathered = time.perf_counter()
-    routing = learner.learn(histogram)
+    routing = learned(policy, histogram)
     return Plan(routing, histogram, gathered - started, time.perf_counter() - gathered)
 
 
-def plan_auto(df: DataFrame, keys: KeyColumns, n_workers: int) -> Plan:
+def learned(policy: Policy, histogram: Histogram) -> Routing:
+    """Return what a copy of the policy learns; the policy itself stays as it was."""
+    return fixed_routing(policy) or copy.deepcopy(policy).learn(histogram)
+
+
+def plan_auto(
+    df: DataFrame, keys: KeyColumns, n_workers: int, *, weight: Column | None = None
+) -> Plan:
     """Return plain hashing if it is balanced for these rows, else the plan of WrapAround.
 
     Balanced means that no worker gets more than a tenth above its fair share: to cut keys for less
     than that would cost more than it gains.
     """
-    found = plan(df, keys, WrapAround(n_workers))
+    found = plan(df, keys, WrapAround(n_workers), weight=weight)
     hashing = Routing.hashing(n_workers)
-    if found.histogram is not None:
-        loads = hashing.loads(found.histogram)
-        if float(loads.max()) <= _BALANCED * float(loads.mean()):
-            return found._replace(routing=hashing)
+    if found.histogram is not None and is_balanced(hashing, found.histogram):
+        return found._replace(routing=hashing)
     return found
+
+
+def is_balanced(routing: Routing, histogram: Histogram) -> bool:
+    """Say whether no worker gets more than a tenth above its fair share.
+
+    Examples
+    --------
+    >>> is_balanced(Routing.hashing(2), Histogram([1, 2], [5, 500]))
+    False
+    """
+    loads = routing.loads(histogram)
+    return float(loads.max()) <= _BALANCED * float(loads.mean())
 
 
 def worker_of(df: DataFrame, keys: KeyColumns, routing: Routing) -> tuple[Column, str]:
@@ -224,6 +249,17 @@ def place(df: DataFrame, n_workers: int, worker: Column) -> DataFrame:
     if _places_by_id(df):
         return df.repartitionById(n_workers, worker)
     return df.repartition(n_workers, _slot_column(worker, n_workers))
+
+
+def place_by(df: DataFrame, n_workers: int, name: str) -> DataFrame:
+    """Put each row in the partition that its int column `name` names, so that Spark knows of it.
+
+    Grouping by that column and others then takes no further exchange.
+    """
+    if _places_by_id(df):
+        return df.repartitionById(n_workers, F.col(name))
+    slots = df.withColumn(name, _slot_column(F.col(name), n_workers))
+    return slots.repartition(n_workers, F.col(name))
 
 
 def _places_by_id(df: DataFrame) -> bool:

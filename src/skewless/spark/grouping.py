@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
-from skewless.errors import ParameterError
+from skewless.errors import DataError, ParameterError
 from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.spark.aggregation import aggregate_batch
@@ -22,8 +24,12 @@ from skewless.spark.batch import (
     plan_auto,
     worker_of,
 )
-from skewless.spark.keys import KeyColumns, quoted, resolve_keys
+from skewless.spark.cogroup import CoGroups
+from skewless.spark.functions import read_function
+from skewless.spark.keys import KeyColumns, quoted, resolve_column, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
+from skewless.spark.weights import weight_column
+from skewless.spark.whole import apply_whole, plan_whole, schema_of
 
 if TYPE_CHECKING:
     from skewless.spark.streaming import StreamGroups
@@ -50,6 +56,8 @@ def group_by(
     policy: PolicyLike = AUTO,
     workers: int | None = None,
     state: str | None = None,
+    weight: str | Column | None = None,
+    strict: bool = False,
 ) -> BatchGroups | StreamGroups:
     """Group rows by key columns; what is then computed equals plain Spark, whatever the policy.
 
@@ -66,6 +74,11 @@ def group_by(
         Number of workers for a policy given by name; ``spark.sql.shuffle.partitions`` if left out.
     state
         Streaming only: folder for the policy's files, on storage that driver and executors share.
+    weight
+        Batch only: what a plan balances instead of rows: the name of a numeric column, a numeric
+        expression, or ``"bytes"`` for the estimated size of the rows.
+    strict
+        Batch only: refuse, instead of falling back, where a policy cannot be used as it is.
 
     Returns
     -------
@@ -91,13 +104,22 @@ def group_by(
     if df.isStreaming:
         from skewless.spark.streaming import StreamGroups
 
+        if weight is not None:
+            raise ParameterError(
+                "group_by: weight= drives the plan of a batch frame; a streaming query balances rows. "
+                "Leave it out."
+            )
+
         return StreamGroups(df, columns, chosen, workers, state)
     if state is not None:
         raise ParameterError(
             f"group_by: state={state!r} keeps what a streaming query learns between batches, but "
             "this frame is not streaming; leave it out."
         )
-    return BatchGroups(df, columns, chosen, default_workers(df, workers), keys)
+    heavy = weight_column("group_by", df, weight)
+    return BatchGroups(
+        df, columns, chosen, default_workers(df, workers), keys, weight=heavy, strict=strict
+    )
 
 
 class BatchGroups:
@@ -117,13 +139,20 @@ class BatchGroups:
         policy: Policy | Routing | str,
         workers: int,
         spelled: tuple[str, ...],
+        *,
+        weight: Column | None = None,
+        strict: bool = False,
     ) -> None:
         self._df = df
         self._keys = keys
         self._policy = policy
         self._workers = workers
         self._spelled = spelled
+        self._weight = weight
+        self._strict = strict
         self._plan: Plan | None = None
+        self._whole: tuple[Plan, str] | None = None
+        self._pivoted: tuple[str, list[Any] | None] | None = None
         self._dealing = ""
 
     def agg(self, *aggregates: Column | dict[str, str]) -> DataFrame:
@@ -177,6 +206,105 @@ class BatchGroups:
             return checked
         return aggregate_batch(self._placed(), self._keys, aggregator, "group_by")
 
+    def pivot(self, column: str, values: list[Any] | None = None) -> BatchGroups:
+        """Return the groups with a column per value of `column`, as ``GroupedData.pivot`` does.
+
+        Parameters
+        ----------
+        column
+            Column whose values become columns.
+        values
+            The values, in order; left out, Spark finds them in a query of its own.
+        """
+        resolve_column("pivot", self._df, column)
+        pivoted = copy.copy(self)
+        pivoted._pivoted = (column, values)
+        return pivoted
+
+    def apply(
+        self,
+        function: Callable[..., Any],
+        schema: StructType | str,
+        *,
+        form: str | None = None,
+    ) -> DataFrame:
+        """Hand every group, whole, to a function; heavy groups do not share a task.
+
+        Parameters
+        ----------
+        function
+            Takes the rows of a group, or the key (a tuple) and the rows, and returns the rows of the
+            result: what ``applyInPandas`` and ``applyInArrow`` take.
+        schema
+            Columns of the result.
+        form
+            ``"pandas"``, ``"arrow"``, or ``"pandas_batches"`` and ``"arrow_batches"`` for functions
+            from an iterator of frames to an iterator of frames. Left out, the type hint of the rows
+            decides, and pandas is what a function without hints gets.
+
+        Raises
+        ------
+        ParameterError
+            Policy ``"local"``, a routing that splits keys, or with ``strict=True`` a policy that does.
+        DataError
+            The function takes another number of arguments; while the query runs: it raises, or
+            returns other columns. The key is named.
+
+        Notes
+        -----
+        A function cannot be split: a group of more than a fair share makes its task the longest one
+        (`explain_apply` says how long). If parts of a group can be worked on one by one and put
+        together, write an `Aggregator`.
+
+        Examples
+        --------
+        >>> groups = skewless.group_by(df, "user", workers=8)  # doctest: +SKIP
+        >>> groups.apply(lambda rows: rows.nlargest(3, "amount"), df.schema)  # doctest: +SKIP
+        """
+        found = read_function("apply", function, form)
+        schema_of(schema)
+        if self._policy == SPARK:
+            return apply_whole(self._df, self._keys, None, found, schema)
+        routing = self._planned_whole()[0].routing
+        return apply_whole(self._df, self._keys, routing, found, schema)
+
+    def cogroup(self, other: BatchGroups) -> CoGroups:
+        """Return the groups of this frame and of another one, key by key.
+
+        Parameters
+        ----------
+        other
+            Groups of a batch frame by as many keys, of the same types.
+
+        Raises
+        ------
+        DataError
+            `other` is no groups of a batch frame, or the keys do not fit.
+        """
+        if not isinstance(other, BatchGroups):
+            raise DataError(
+                f"cogroup: takes the groups of a batch frame, got {type(other).__name__}; write "
+                "group_by(other, key)."
+            )
+        return CoGroups(self, other)
+
+    def explain_apply(self) -> str:
+        """Return where `apply` places the groups, why, and the longest task that is left."""
+        head = f"group_by({', '.join(self._keys.names)}).apply: policy {self._policy!r}"
+        if self._policy == SPARK:
+            return f"{head}\n  reason: asked for; Spark hashes every group to a task."
+        found, reason = self._planned_whole()
+        lines = [head, f"  reason: {reason}.", *_costs(found)]
+        if found.histogram is not None and len(found.histogram) and found.histogram.total:
+            share = int(found.histogram.counts[0]) / found.histogram.total
+            fair = share * found.routing.n_workers
+            if fair > 1:
+                lines.append(
+                    f"  limit: the heaviest group is {fair:.1f} fair shares ({100 * share:.1f} % of "
+                    f"all) and cannot be split by a function; an Aggregator could."
+                )
+        return "\n".join(lines)
+
     def explain(self) -> str:
         """Return the policy, why it is used, what it decided, and what that cost.
 
@@ -217,7 +345,8 @@ class BatchGroups:
 
     def _grouped(self, df: DataFrame) -> GroupedData:
         # Spark names a key column as the caller spells it.
-        return df.groupBy(*[F.col(quoted(name)) for name in self._spelled])
+        groups = df.groupBy(*[F.col(quoted(name)) for name in self._spelled])
+        return groups if self._pivoted is None else groups.pivot(*self._pivoted)
 
     def _placed(self) -> DataFrame:
         routing = self._planned().routing
@@ -234,10 +363,22 @@ class BatchGroups:
             if rule == SPARK:
                 rule = Routing.hashing(self._workers)
             if isinstance(rule, str):
-                self._plan = plan_auto(self._df, self._keys, self._workers)
+                self._plan = plan_auto(self._df, self._keys, self._workers, weight=self._weight)
             else:
-                self._plan = plan(self._df, self._keys, rule)
+                self._plan = plan(self._df, self._keys, rule, weight=self._weight)
         return self._plan
+
+    def _planned_whole(self) -> tuple[Plan, str]:
+        if self._whole is None:
+            self._whole = plan_whole(
+                self._df,
+                self._keys,
+                self._policy,
+                self._workers,
+                weight=self._weight,
+                strict=self._strict,
+            )
+        return self._whole
 
 
 def _costs(found: Plan) -> list[str]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skewless.errors import DataError
 from skewless.histogram import Histogram
 from skewless.spark.expressions import bucket_column
 from skewless.spark.keys import KeyColumns
@@ -16,7 +17,19 @@ __all__ = ["gather"]
 _LISTED = -1
 
 
-def gather(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: int = 0) -> Histogram:
+#: Weights that are no integers are scaled so that their total is about this.
+_SCALED_TOTAL = 2.0**40
+
+
+def gather(
+    df: DataFrame,
+    keys: KeyColumns,
+    n_hot: int,
+    n_buckets: int,
+    seed: int = 0,
+    *,
+    weight: Column | None = None,
+) -> Histogram:
     """Return the exact counts of the heaviest keys, and of all the others by bucket.
 
     Parameters
@@ -29,6 +42,14 @@ def gather(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: in
         Number of keys to list, heaviest first; equal counts are listed by ascending hash.
     n_buckets, seed
         How the tail is folded (`skewless.histogram.bucket_of`).
+    weight
+        Numeric column that rows count with instead of 1; null counts 0. Totals are then in its unit if
+        it is of an integer type, and else in equal parts of the whole.
+
+    Raises
+    ------
+    DataError
+        The weights of a key add up to a negative number, or to none at all.
 
     Returns
     -------
@@ -42,14 +63,25 @@ def gather(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: in
     `n_buckets` totals. Both branches read the one shuffle, which Spark reuses. No row, key value or
     Python function takes part, and at most ``n_hot + n_buckets`` rows reach the driver.
     """
-    rows = _query(df, keys, n_hot, n_buckets, seed).collect()
-    listed = [(row[1], row[2]) for row in rows if row[0] == _LISTED]
+    rows = _query(df, keys, n_hot, n_buckets, seed, weight).collect()
+    totals = [row[2] for row in rows]
+    scale = 1.0
+    if weight is not None:
+        bad = next((n for n in totals if not 0 <= n < float("inf")), None)
+        if bad is not None:
+            raise DataError(
+                f"weight: the weights of a key must add up to a number of at least 0, got {bad}."
+            )
+        if any(isinstance(n, float) for n in totals):
+            whole = sum(row[2] for row in rows if row[0] != _LISTED)
+            scale = _SCALED_TOTAL / whole if whole > 0 else 1.0
+    listed = [(row[1], round(row[2] * scale)) for row in rows if row[0] == _LISTED]
     hashes = np.array([key for key, _ in listed], np.int64).view(np.uint64)
     exact = np.array([n for _, n in listed], np.int64)
     every = np.zeros(n_buckets, np.int64)
     for row in rows:
         if row[0] != _LISTED:
-            every[row[0]] = row[2]
+            every[row[0]] = round(row[2] * scale)
     # The heavy keys are in the totals too: fold them with the opposite sign.
     listed_by_bucket = Histogram(hashes, exact, seed=seed).top(0, n_buckets).tail
     tail = every if listed_by_bucket is None else every - listed_by_bucket
@@ -57,10 +89,18 @@ def gather(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: in
     return Histogram(hashes, exact, np.maximum(tail, 0), seed=seed)
 
 
-def _query(df: DataFrame, keys: KeyColumns, n_hot: int, n_buckets: int, seed: int) -> DataFrame:
+def _query(
+    df: DataFrame,
+    keys: KeyColumns,
+    n_hot: int,
+    n_buckets: int,
+    seed: int,
+    weight: Column | None = None,
+) -> DataFrame:
     # A sum of ones, and not a count: Spark would fold a sum of counts into one level, and then both
     # branches would read the frame.
-    counts = df.groupBy(keys.hash.alias("key")).agg(F.sum(F.lit(1)).alias("n"))
+    one = F.lit(1) if weight is None else F.coalesce(weight, F.lit(0))
+    counts = df.groupBy(keys.hash.alias("key")).agg(F.sum(one).alias("n"))
     heavy = (
         counts.orderBy(F.desc("n"), F.col("key") < 0, F.asc("key"))  # by the hash as unsigned
         .limit(n_hot)

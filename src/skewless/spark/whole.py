@@ -1,0 +1,130 @@
+"""Whole groups: placed so that heavy ones do not share a task, handed to a function, never split."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from skewless.errors import DataError, ParameterError
+from skewless.planners import OffGreedy
+from skewless.policy import Policy
+from skewless.routing import Routing
+from skewless.spark.batch import Plan, is_balanced, plan, worker_of
+from skewless.spark.functions import CALLS, GroupFunction
+from skewless.spark.keys import KeyColumns, quoted
+from skewless.spark.policies import AUTO, LOCAL
+
+__all__ = ["apply_whole", "fresh_name", "plan_whole", "schema_of", "with_worker"]
+
+
+def plan_whole(
+    df: DataFrame,
+    keys: KeyColumns,
+    policy: Policy | Routing | str,
+    n_workers: int,
+    *,
+    weight: Column | None = None,
+    strict: bool = False,
+) -> tuple[Plan, str]:
+    """Return a routing that splits no key, and why it is the one.
+
+    Raises
+    ------
+    ParameterError
+        ``"local"``, or a saved routing that splits keys; with `strict` any policy that does.
+    """
+    if policy == LOCAL:
+        raise ParameterError(
+            "apply: policy 'local' combines parts of a group where they are, and a function takes "
+            "whole groups; use another policy, or write an Aggregator."
+        )
+    if isinstance(policy, Routing):
+        if len(policy.split_keys) or (policy.buckets < 0).any():
+            raise ParameterError(
+                f"apply: the routing splits keys ({len(policy.split_keys)} listed ones), and a "
+                "function takes whole groups; use a routing that keeps keys whole, or write an "
+                "Aggregator."
+            )
+        return plan(df, keys, policy), "asked for by policy="
+    if isinstance(policy, Policy):
+        if not policy.splits_keys:
+            return plan(df, keys, policy, weight=weight), "asked for by policy="
+        if strict:
+            raise ParameterError(
+                f"apply: {policy!r} splits keys, and a function takes whole groups; use OffGreedy "
+                "or another policy that keeps keys whole, or leave strict=True out to fall back."
+            )
+        whole = OffGreedy(policy.n_workers, seed=policy.seed)
+        found = plan(df, keys, whole, weight=weight)
+        return found, f"{policy!r} splits keys, which a function over whole groups forbids"
+    found = plan(df, keys, OffGreedy(n_workers), weight=weight)
+    if policy == AUTO and found.histogram is not None:
+        hashing = Routing.hashing(n_workers)
+        if is_balanced(hashing, found.histogram):
+            reason = "chosen by 'auto': plain hashing is balanced within a tenth"
+            return found._replace(routing=hashing), reason
+    return found, "chosen by 'auto': heavy groups are placed first, each on the emptiest worker"
+
+
+def apply_whole(
+    df: DataFrame,
+    keys: KeyColumns,
+    routing: Routing | None,
+    function: GroupFunction,
+    schema: StructType | str,
+) -> DataFrame:
+    """Hand every group to the function; ``None`` leaves the placing to Spark."""
+    worker = F.lit(0) if routing is None else worker_of(df, keys, routing)[0]
+    placed, name = with_worker(df, worker, None if routing is None else routing.n_workers)
+    groups = placed.groupBy(F.col(quoted(name)), *keys.columns)
+    call = CALLS[function.form]("apply", function, schema_of(schema).fieldNames())
+    apply: Any = groups.applyInPandas if "pandas" in function.form else groups.applyInArrow
+    made: DataFrame = apply(call, schema)
+    return made
+
+
+def with_worker(df: DataFrame, worker: Column, n_workers: int | None) -> tuple[DataFrame, str]:
+    """Return the rows on their workers, the worker in one more column, last, and its name.
+
+    ``None`` adds the column only. Grouping by the worker and the keys then needs no further exchange.
+    """
+    from skewless.spark.batch import place_by
+
+    name = fresh_name(df, "worker")
+    placed = df.withColumn(name, worker)
+    return (placed if n_workers is None else place_by(placed, n_workers, name)), name
+
+
+def fresh_name(df: DataFrame, wanted: str) -> str:
+    """Return a column name that the frame does not have, in any spelling."""
+    taken = {name.lower() for name in df.columns}
+    name = f"__skewless_{wanted}"
+    while name.lower() in taken:
+        name += "_"
+    return name
+
+
+def schema_of(schema: StructType | str) -> StructType:
+    """Return the schema of a function's result.
+
+    Raises
+    ------
+    DataError
+        It is neither a `StructType` nor text that lists columns.
+    """
+    if isinstance(schema, StructType):
+        return schema
+    if not isinstance(schema, str):
+        raise DataError(
+            f"apply: schema must be a StructType or text such as 'k string, n long', got "
+            f"{type(schema).__name__}."
+        )
+    from pyspark.sql.types import _parse_datatype_string
+
+    parsed = _parse_datatype_string(schema)
+    if not isinstance(parsed, StructType):
+        raise DataError(f"apply: schema {schema!r} is not a list of 'name type' columns.")
+    return parsed
