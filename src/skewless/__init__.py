@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skewless.inspection import inspect
     from skewless.partitioners import PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
@@ -30,6 +31,7 @@ __all__ = [
     "WChoices",
     "WrapAround",
     "group_by",
+    "inspect",
     "repartition",
 ]
 
@@ -55,6 +57,7 @@ _HOME = {
     "Routing": "skewless.routing",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",
+    "inspect": "skewless.inspection",
     "repartition": "skewless.spark",
 }
 

@@ -10,7 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.report.page import heatmaps, save, section, table
+from skewless.report.page import heatmaps, save
+from skewless.report.text import section, table
 
 __all__ = ["Act", "Measured", "write"]
 

@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("The HTML report", "report", "plotly") from error
 
-__all__ = ["heatmaps", "save", "section", "table"]
+__all__ = ["heatmaps", "save", "show"]
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --paper: #fff; --line: #d5dae3; --soft: #5b6577; }
@@ -38,29 +38,6 @@ th { font-weight: 600; white-space: normal; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; }
 .words td { text-align: left; white-space: normal; }
 """
-
-
-def section(title: str, *parts: str) -> str:
-    """Return a section: a heading and parts that are HTML already."""
-    return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
-
-
-def table(headings: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    """Return a table; every cell is escaped.
-
-    Examples
-    --------
-    >>> "&lt;b&gt;" in table(["key"], [["<b>"]])
-    True
-    """
-    head = "".join(f"<th>{html.escape(h)}</th>" for h in headings)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
-    )
-    return (
-        f'<div class="scroll"><table class="{html.escape(kind)}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
 
 
 def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> str:
@@ -98,11 +75,18 @@ def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> s
         scale = [[0, "#2b6cb0"], [0.5, "#f4f1ea"], [1, "#d9572b"]]
     figure.update_layout(
         height=90 + 170 * len(panels),
+        coloraxis={"cmin": 0, "cmax": top, "colorscale": scale, "colorbar": {"title": label}},
+    )
+    return show(figure)
+
+
+def show(figure: go.Figure) -> str:
+    """Return a figure as HTML that is readable on light and dark paper; `save` brings the library."""
+    figure.update_layout(
         margin={"l": 60, "r": 10, "t": 40, "b": 50},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": "#7a869a", "family": "system-ui, sans-serif"},
-        coloraxis={"cmin": 0, "cmax": top, "colorscale": scale, "colorbar": {"title": label}},
     )
     return str(figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True}))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -11,7 +14,7 @@ from skewless.histogram import Histogram
 from skewless.spark.expressions import bucket_column
 from skewless.spark.keys import KeyColumns
 
-__all__ = ["gather"]
+__all__ = ["gather", "unit_of", "without_listed"]
 
 #: Bucket number of the rows that list a heavy key.
 _LISTED = -1
@@ -64,27 +67,40 @@ def gather(
     Python function takes part, and at most ``n_hot + n_buckets`` rows reach the driver.
     """
     rows = _query(df, keys, n_hot, n_buckets, seed, weight).collect()
-    totals = [row[2] for row in rows]
-    scale = 1.0
-    if weight is not None:
-        bad = next((n for n in totals if not 0 <= n < float("inf")), None)
-        if bad is not None:
-            raise DataError(
-                f"weight: the weights of a key must add up to a number of at least 0, got {bad}."
-            )
-        if any(isinstance(n, float) for n in totals):
-            whole = sum(row[2] for row in rows if row[0] != _LISTED)
-            scale = _SCALED_TOTAL / whole if whole > 0 else 1.0
-    listed = [(row[1], round(row[2] * scale)) for row in rows if row[0] == _LISTED]
-    hashes = np.array([key for key, _ in listed], np.int64).view(np.uint64)
-    exact = np.array([n for _, n in listed], np.int64)
+    heavy = [row for row in rows if row[0] == _LISTED]
+    rest = [row for row in rows if row[0] != _LISTED]
+    scale = unit_of([row[2] for row in heavy], [row[2] for row in rest])
+    hashes = np.array([row[1] for row in heavy], np.int64).view(np.uint64)
+    exact = np.array([round(row[2] * scale) for row in heavy], np.int64)
     every = np.zeros(n_buckets, np.int64)
-    for row in rows:
-        if row[0] != _LISTED:
-            every[row[0]] = round(row[2] * scale)
-    # The heavy keys are in the totals too: fold them with the opposite sign.
-    listed_by_bucket = Histogram(hashes, exact, seed=seed).top(0, n_buckets).tail
-    tail = every if listed_by_bucket is None else every - listed_by_bucket
+    for row in rest:
+        every[row[0]] = round(row[2] * scale)
+    return without_listed(hashes, exact, every, seed)
+
+
+def unit_of(heaviest: list[Any], totals: list[Any]) -> float:
+    """Return what a sum of weights is multiplied with before it is rounded; 1 for integers.
+
+    Raises
+    ------
+    DataError
+        A sum is negative, or no number.
+    """
+    for n in (*heaviest, *totals):
+        if not 0 <= n < float("inf"):
+            raise DataError(
+                f"weight: the weights of a key must add up to a number of at least 0, got {n}."
+            )
+    whole = sum(totals)
+    return _SCALED_TOTAL / whole if isinstance(whole, float) and whole > 0 else 1.0
+
+
+def without_listed(
+    hashes: NDArray[np.uint64], exact: NDArray[np.int64], every: NDArray[np.int64], seed: int
+) -> Histogram:
+    """Return a histogram from the listed keys and the totals by bucket that count them too."""
+    listed = Histogram(hashes, exact, seed=seed).top(0, len(every)).tail
+    tail = every if listed is None else every - listed
     # A frame that computes other rows each time it is read could have counted fewer in one branch.
     return Histogram(hashes, exact, np.maximum(tail, 0), seed=seed)
 

@@ -1,0 +1,224 @@
+"""What each policy would make of a histogram, and which one to take: the ground of ``inspect``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skewless import partitioners, planners
+from skewless.costs import Costs, predicted_s
+from skewless.histogram import Histogram
+from skewless.parameters import Count, check
+from skewless.policy import Policy, policy_name
+from skewless.routing import Routing
+
+__all__ = ["ADVISED", "Advice", "Outcome", "advise", "fitted_exponent", "outcomes"]
+
+#: Policies that are looked at if none is named: one of each kind.
+ADVISED = ("hash", "shuffle", "pkg", "d_choices", "dalton", "off_greedy", "kip", "wrap_around")
+
+#: A simpler policy is taken if it is predicted to be within this of the fastest.
+_AS_GOOD = 1.03
+#: From the simplest to the one that needs most.
+_SIMPLEST = ("spark", "hash", "local")
+
+
+class Outcome(NamedTuple):
+    """What a policy would do with the keys."""
+
+    policy: str
+    """Name; ``"local"`` combines where the rows are."""
+    max_over_mean: float
+    """Rows of the fullest worker over the mean."""
+    extra_fragments: float
+    """(key, worker) pairs above one a key, expected."""
+    split_keys: int
+    """Keys on more than one worker; -1 where every key may be."""
+    predicted_s: float
+    """Seconds of the slowest worker under the cost model."""
+
+
+class Advice(NamedTuple):
+    """One policy, and why."""
+
+    policy: str
+    reason: str
+
+
+def outcomes(
+    histogram: Histogram,
+    n_workers: Count,
+    costs: Costs,
+    *,
+    distinct: int | None = None,
+    policies: Sequence[str] = ADVISED,
+    progress: Callable[[str], None] = lambda _: None,
+) -> list[Outcome]:
+    """Return what each policy would do with the keys of a histogram, ``"local"`` first.
+
+    Parameters
+    ----------
+    histogram
+        Counts; its tail must have the buckets of ``bucket_count(n_workers)``, or be complete.
+    n_workers : int of at least 1
+        Number of workers.
+    costs
+        The cost model.
+    distinct
+        Distinct keys, those of the tail included; left out, the listed ones.
+    policies
+        Names of partitioners and planners.
+    progress
+        Called with the name of each policy before it is tried.
+
+    Examples
+    --------
+    >>> counts = Histogram([1, 2, 3, 4], [700, 100, 100, 100])
+    >>> for one in outcomes(counts, 2, Costs(), policies=["wrap_around"]):
+    ...     print(one.policy, one.max_over_mean)
+    local 1.0
+    wrap_around 1.0
+    """
+    check("outcomes", outcomes, n_workers=n_workers)
+    n_keys = max(len(histogram), distinct or 0)
+    found = [_local(histogram, n_workers, costs, n_keys)]
+    for name, policy in _named(policies, n_workers):
+        progress(name)
+        found.append(_outcome(name, policy, histogram, costs, n_keys))
+    return found
+
+
+def _named(names: Sequence[str], n_workers: int) -> Iterator[tuple[str, Policy]]:
+    classes = {policy_name(cls): cls for cls in (*partitioners.ALL, *planners.ALL)}
+    for name in names:
+        yield name, classes[name](n_workers)  # type: ignore[call-arg] # each takes it first
+
+
+def _outcome(name: str, policy: Policy, histogram: Histogram, costs: Costs, n_keys: int) -> Outcome:
+    if name == "shuffle":
+        routing = Routing.shuffling(policy.n_workers)
+    elif name == "hash":
+        routing = Routing.hashing(policy.n_workers)
+    else:
+        routing = policy.learn(histogram)
+    loads = routing.loads(histogram)
+    held = _fragments(routing, histogram, n_keys)
+    return Outcome(
+        name,
+        _max_over_mean(loads),
+        max(0.0, float(held.sum()) - n_keys),
+        -1 if name == "shuffle" else len(routing.split_keys),
+        predicted_s(loads, held, costs),
+    )
+
+
+def _local(histogram: Histogram, n_workers: int, costs: Costs, n_keys: int) -> Outcome:
+    rows = np.full(n_workers, histogram.total / n_workers)
+    held = np.full(n_workers, _spread_fragments(histogram, n_workers, n_keys) / n_workers)
+    extra = max(0.0, float(held.sum()) - n_keys)
+    return Outcome("local", 1.0, extra, -1, predicted_s(rows, held, costs, routed=False))
+
+
+def _max_over_mean(loads: NDArray[np.float64]) -> float:
+    mean = float(loads.mean())
+    return float(loads.max()) / mean if mean > 0 else 1.0
+
+
+def _fragments(routing: Routing, histogram: Histogram, n_keys: int) -> NDArray[np.float64]:
+    """Return the expected fragments per worker; keys of the tail are spread as their rows are."""
+    n = routing.n_workers
+    if (routing.buckets < 0).all() and not len(routing.keys):
+        return np.full(n, _spread_fragments(histogram, n, n_keys) / n)
+    held = np.zeros(n)
+    hot = routing.hot
+    listed = set(histogram.keys.tolist())
+    for key, shares in hot.items():
+        for worker in shares:
+            held[worker] += key in listed
+    rest = max(0, n_keys - len(listed & set(hot)))
+    owners = routing.buckets[routing.buckets >= 0]
+    per_bucket = rest / len(routing.buckets)
+    return held + np.bincount(owners, minlength=n) * per_bucket
+
+
+def _spread_fragments(histogram: Histogram, n_workers: int, n_keys: int) -> float:
+    """Return the expected fragments when every row goes to any of the workers."""
+    counts = histogram.counts.astype(np.float64)
+    tail = 0.0 if histogram.tail is None else float(histogram.tail.sum())
+    rest = n_keys - len(counts)
+    listed = float((n_workers * -np.expm1(counts * _log_miss(n_workers))).sum())
+    if rest <= 0:
+        return listed
+    return listed + rest * n_workers * -math.expm1(tail / rest * _log_miss(n_workers))
+
+
+def _log_miss(n_workers: int) -> float:
+    """Return the log of the chance that a row misses a worker; one worker is never missed."""
+    return math.log1p(-1.0 / n_workers) if n_workers > 1 else -math.inf
+
+
+def advise(found: Sequence[Outcome], heaviest_share: float, n_workers: int) -> Advice:
+    """Return the policy to take for work that Spark cannot combine on the map side, and why.
+
+    The fastest under the cost model wins, and a simpler one if it is as fast within 3 %.
+
+    Examples
+    --------
+    >>> even = [Outcome("local", 1.0, 900.0, -1, 2.0), Outcome("hash", 1.02, 0.0, 0, 1.0)]
+    >>> advise(even, 0.001, 8).policy
+    'hash'
+    """
+    best = min(found, key=lambda one: one.predicted_s)
+    limit = best.predicted_s * _AS_GOOD
+    simple = [one for name in _SIMPLEST for one in found if one.policy == name]
+    chosen = next((one for one in simple if one.predicted_s <= limit), best)
+    hashed = next((one for one in found if one.policy == "hash"), None)
+    fair = heaviest_share * n_workers
+    if chosen.policy == "hash":
+        reason = (
+            f"the fullest of {n_workers} workers gets {chosen.max_over_mean:.2f} times the mean under "
+            "plain hashing, so splitting or moving keys would cost more than it gains"
+        )
+    else:
+        heavy = (
+            f"the heaviest key alone is {fair:.1f} fair shares, so a key must be split"
+            if fair > 1
+            else "keys fall unevenly on the workers"
+        )
+        against = (
+            ""
+            if hashed is None or chosen.predicted_s <= 0
+            else f", {hashed.predicted_s / chosen.predicted_s:.1f} times as fast as hashing is predicted"
+        )
+        cost = (
+            "at the price of a state of nearly every key on every worker"
+            if chosen.split_keys < 0
+            else f"with {chosen.extra_fragments:.0f} extra fragments"
+        )
+        reason = f"{heavy}; max/mean {chosen.max_over_mean:.2f} {cost}{against}"
+    return Advice(chosen.policy, reason)
+
+
+def fitted_exponent(counts: NDArray[np.int64], total: int) -> float | None:
+    """Return the Zipf exponent of the heaviest keys, or ``None`` where they tell nothing.
+
+    Least squares of log count on log rank over the ranks with at least 10 tuples and at most the 100
+    first, weighted by 1/rank so that each octave of ranks weighs the same.
+
+    Examples
+    --------
+    >>> ranks = np.arange(1, 101)
+    >>> round(fitted_exponent(np.round(1e6 / ranks**1.5).astype(int), 2_600_000), 2)
+    1.5
+    """
+    used = np.sort(counts[counts >= 10])[::-1][:100].astype(np.float64)
+    if len(used) < 5 or total <= 0:
+        return None
+    x = np.log(np.arange(1, len(used) + 1))
+    weights = 1.0 / np.arange(1, len(used) + 1)
+    slope = float(np.polyfit(x, np.log(used), 1, w=np.sqrt(weights))[0])
+    return max(0.0, -slope)

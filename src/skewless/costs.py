@@ -1,0 +1,125 @@
+"""The cost model: what a row and a fragment cost, and how long the slowest worker then takes.
+
+Time of a stage of n workers = the slowest worker's rows times (ship + update) plus its fragments times
+merge, plus the routing of all rows spread evenly over the workers. The two-sided view, load and
+aggregation, is that of N. Katsipoulakis, A. Labrinidis, P. Chrysanthis, A Holistic View of Stream
+Partitioning Costs, PVLDB 10(11), 2017, section 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike
+
+from skewless.errors import ParameterError
+from skewless.routing import Routing
+
+__all__ = ["Costs", "calibrate", "predicted_s"]
+
+
+class Costs(NamedTuple):
+    """Microseconds of one worker."""
+
+    route_us: float = 0.05
+    """Finding the worker of a row."""
+    ship_us: float = 0.3
+    """Sending a row through the exchange, and reading it."""
+    update_us: float = 1.0
+    """Updating the state of a row's key."""
+    merge_us: float = 5.0
+    """Making, shipping and merging one fragment's state."""
+
+
+def predicted_s(
+    rows: ArrayLike, fragments: ArrayLike, costs: Costs, *, routed: bool = True
+) -> float:
+    """Return the seconds that the slowest worker takes.
+
+    Parameters
+    ----------
+    rows, fragments
+        Rows and key fragments of each worker.
+    costs
+        What each costs.
+    routed
+        Whether rows are routed and shipped, or combined where they are.
+
+    Examples
+    --------
+    >>> predicted_s([1e6, 3e6], [10, 10], Costs(0.0, 0.5, 1.5, 0.0))
+    6.0
+    """
+    load, held = np.asarray(rows, np.float64), np.asarray(fragments, np.float64)
+    if load.shape != held.shape or load.ndim != 1 or len(load) == 0:
+        raise ParameterError(
+            f"predicted_s: rows and fragments must have one entry per worker, got shapes {load.shape} "
+            f"and {held.shape}."
+        )
+    per_row = costs.update_us + (costs.ship_us if routed else 0.0)
+    routing = costs.route_us * float(load.mean()) if routed else 0.0
+    return (float((load * per_row + held * costs.merge_us).max()) + routing) / 1e6
+
+
+@functools.cache
+def calibrate(update_us: float | None = None) -> Costs:
+    """Measure the costs on this machine with small jobs in this process; about a second.
+
+    Parameters
+    ----------
+    update_us
+        Cost of your own function per row; left out, that of adding a number to a state in Python.
+
+    Notes
+    -----
+    Route is the compiled routing, ship is writing and reading Arrow batches, merge is making two
+    Python states and putting them together through Arrow. Medians of five runs. A cluster ships over
+    a network and costs more.
+    """
+    keys = np.arange(100_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    routing = Routing.hashing(64)
+    table = pa.table({"key": keys, "value": np.arange(100_000), "text": ["abcdefgh"] * 100_000})
+
+    def route() -> None:
+        routing.route(keys)
+
+    def ship() -> None:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table.take(np.random.default_rng(0).permutation(100_000)))
+        pa.ipc.open_stream(sink.getvalue()).read_all()
+
+    def update() -> None:
+        states: dict[int, int] = {}
+        for value in range(100_000):
+            states[value & 1023] = states.get(value & 1023, 0) + value
+
+    def merge() -> None:
+        states = pa.Table.from_pylist([{"n": i, "total": float(i)} for i in range(20_000)])
+        halves = states.slice(0, 10_000).to_pylist(), states.slice(10_000).to_pylist()
+        for left, right in zip(*halves, strict=True):
+            left["n"] += right["n"]
+            left["total"] += right["total"]
+
+    return Costs(
+        route_us=_median_us(route, 100_000),
+        ship_us=_median_us(ship, 100_000),
+        update_us=_median_us(update, 100_000) if update_us is None else float(update_us),
+        merge_us=_median_us(merge, 20_000),
+    )
+
+
+def _median_us(job: Callable[[], None], n: int) -> float:
+    job()
+    spent = []
+    for _ in range(5):
+        begun = time.thread_time_ns()
+        job()
+        spent.append((time.thread_time_ns() - begun) / n / 1e3)
+    return statistics.median(spent)

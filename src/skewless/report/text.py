@@ -1,0 +1,80 @@
+"""Pieces of HTML that need no plotting library: headings, tables, and an inspection in a notebook."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Protocol
+
+__all__ = ["Inspected", "fragment", "paragraphs", "section", "table"]
+
+
+class Inspected(Protocol):
+    """What a page needs of an inspection."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the key columns."""
+
+    @property
+    def workers(self) -> int:
+        """Return the number of workers."""
+
+    @property
+    def spark(self) -> list[str]:
+        """Return what Spark does by itself."""
+
+    def lead(self) -> str:
+        """Return what was counted."""
+
+    def recommendation(self) -> list[str]:
+        """Return the advice."""
+
+    def hot_rows(self, limit: int = 20) -> list[list[str]]:
+        """Return the heaviest keys as cells."""
+
+    def outcome_rows(self) -> list[list[str]]:
+        """Return the outcomes as cells."""
+
+
+HOT_HEADINGS = ("key", "share", "95 % interval", "fair shares")
+OUTCOME_HEADINGS = ("policy", "max/mean load", "split keys", "extra fragments", "predicted s")
+
+
+def section(title: str, *parts: str) -> str:
+    """Return a section: a heading and parts that are HTML already."""
+    return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
+
+
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    """Return a table; every cell is escaped.
+
+    Examples
+    --------
+    >>> "&lt;b&gt;" in table(["key"], [["<b>"]])
+    True
+    """
+    head = "".join(f"<th>{html.escape(h)}</th>" for h in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
+    )
+    return (
+        f'<div class="scroll"><table class="{html.escape(kind)}"><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def paragraphs(sentences: Sequence[str]) -> str:
+    """Return a paragraph per sentence, escaped."""
+    return "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+
+
+def fragment(found: Inspected) -> str:
+    """Return an inspection as a piece of HTML for a notebook's cell."""
+    return (
+        f"<div><b>inspect({html.escape(', '.join(found.columns))})</b>: "
+        f"{html.escape(found.lead())}"
+        f"{table(HOT_HEADINGS, found.hot_rows(10))}"
+        f"{table(OUTCOME_HEADINGS, found.outcome_rows())}"
+        f"{paragraphs(found.recommendation())}</div>"
+    )
