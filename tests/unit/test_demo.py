@@ -12,7 +12,7 @@ import pytest
 
 from skewless.demo.follow import FollowedBy
 from skewless.demo.words import write_stream
-from skewless.report import demo_page, page
+from skewless.report import demo_page, text
 
 STATE = pa.schema(
     [
@@ -93,6 +93,6 @@ def test_the_page_is_one_file_and_escapes_what_comes_from_data(tmp_path: Path) -
 
 @pytest.mark.parametrize("kind", ["", "words"])
 def test_a_table_scrolls_and_keeps_its_cells(kind: str) -> None:
-    html = page.table(["a", "b"], [["1", "2"]], kind)
+    html = text.table(["a", "b"], [["1", "2"]], kind)
     assert html.count("<td>") == 2
     assert 'class="scroll"' in html
