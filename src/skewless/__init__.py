@@ -6,7 +6,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skewless.partitioners import PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
+    from skewless.partitioners import (
+        PKG,
+        POTC,
+        DAGreedy,
+        Dalton,
+        DChoices,
+        Hash,
+        OnGreedy,
+        Shuffle,
+        WChoices,
+    )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
@@ -14,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KIP",
     "PKG",
+    "POTC",
     "Aggregator",
     "DAGreedy",
     "DChoices",
@@ -21,6 +32,7 @@ __all__ = [
     "Hash",
     "Mixed",
     "OffGreedy",
+    "OnGreedy",
     "Prompt",
     "Readj",
     "Redist",
@@ -41,7 +53,9 @@ _HOME = {
     "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
+    "OnGreedy": "skewless.partitioners",
     "PKG": "skewless.partitioners",
+    "POTC": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
     "WChoices": "skewless.partitioners",
     "KIP": "skewless.planners",

@@ -24,6 +24,15 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 3, "d": 64},
         {"n_workers": 5, "d": 1},
     ],
+    "potc": [
+        {"n_workers": 1},
+        {"n_workers": 2},
+        {"n_workers": 7, "seed": 3},
+        {"n_workers": 8, "d": 3},
+        {"n_workers": 3, "d": 64},
+        {"n_workers": 5, "d": 1},
+    ],
+    "on_greedy": [{"n_workers": 1}, {"n_workers": 2}, {"n_workers": 7}],
     "d_choices": [
         {"n_workers": 1},
         {"n_workers": 2},

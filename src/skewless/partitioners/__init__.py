@@ -5,21 +5,35 @@ from skewless.partitioners.d_choices import DChoices
 from skewless.partitioners.da_greedy import DAGreedy
 from skewless.partitioners.dalton import Dalton
 from skewless.partitioners.hash import Hash
+from skewless.partitioners.on_greedy import OnGreedy
 from skewless.partitioners.pkg import PKG
+from skewless.partitioners.potc import POTC
 from skewless.partitioners.shuffle import Shuffle
 from skewless.partitioners.w_choices import WChoices
 
 __all__ = [
     "ALL",
     "PKG",
+    "POTC",
     "DAGreedy",
     "DChoices",
     "Dalton",
     "Hash",
+    "OnGreedy",
     "Partitioner",
     "Shuffle",
     "WChoices",
 ]
 
 #: Every partitioner, in the order of the documentation.
-ALL: tuple[type[Partitioner], ...] = (Hash, Shuffle, PKG, DChoices, WChoices, DAGreedy, Dalton)
+ALL: tuple[type[Partitioner], ...] = (
+    Hash,
+    Shuffle,
+    PKG,
+    POTC,
+    OnGreedy,
+    DChoices,
+    WChoices,
+    DAGreedy,
+    Dalton,
+)
