@@ -20,11 +20,13 @@ def next_candidate(
 ) -> int:
     """Return candidate `j` of a key, given the earlier ones, ascending, in `taken`; put it there."""
     c = spread(mix(key, seed + np.uint64(j)), n_workers - np.uint64(j))
-    at = 0
-    while at < j and c >= taken[at]:
-        c += 1
-        at += 1
-    for k in range(j, at, -1):
-        taken[k] = taken[k - 1]
-    taken[at] = c
+    for at in range(j):
+        c += c >= taken[at]
+    # Insert it in order, without a branch that depends on the key.
+    higher = c
+    for at in range(j):
+        lower = min(taken[at], higher)
+        higher = max(taken[at], higher)
+        taken[at] = lower
+    taken[j] = higher
     return int(c)
