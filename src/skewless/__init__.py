@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.inspection import inspect
-    from skewless.partitioners import PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
+    from skewless.partitioners import (
+        PKG,
+        DAGreedy,
+        Dalton,
+        DChoices,
+        Hash,
+        OnGreedy,
+        PoTC,
+        Shuffle,
+        WChoices,
+    )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
@@ -22,6 +32,8 @@ __all__ = [
     "Hash",
     "Mixed",
     "OffGreedy",
+    "OnGreedy",
+    "PoTC",
     "Prompt",
     "Readj",
     "Redist",
@@ -43,7 +55,9 @@ _HOME = {
     "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
+    "OnGreedy": "skewless.partitioners",
     "PKG": "skewless.partitioners",
+    "PoTC": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
     "WChoices": "skewless.partitioners",
     "KIP": "skewless.planners",

@@ -24,7 +24,8 @@ def policy_name(cls: type) -> str:
     >>> policy_name(DChoices), policy_name(PKG)
     ('d_choices', 'pkg')
     """
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower()
+    name = cls.__name__.replace("PoTC", "Potc")  # an acronym, with a small letter in it
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 class Policy(abc.ABC):

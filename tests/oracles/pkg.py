@@ -1,10 +1,14 @@
 """PKG and Greedy-d (ICDE 2015, section III): the less loaded of a key's d candidates.
 
-The load is what this source has sent (section III-B). Candidate j is a hash into the workers that
-the candidates before it left, so candidates are distinct; ties go to the first.
+The load is what all sources have sent (G), what the tuple's own source has sent (L, section III-B), or
+the latter, set to the source's share of the actual load at the first tuple of every period (LP,
+section V). Candidate j is a hash into the workers that the candidates before it left, so candidates
+are distinct; ties go to the first.
 """
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 from tests.oracles.hashing import mix, spread
 
@@ -15,12 +19,27 @@ def candidates(key: int, n_workers: int, d: int, seed: int) -> list[int]:
 
 
 def route(
-    keys: list[int], times: list[int], *, n_workers: int, d: int = 2, seed: int = 0
+    keys: list[int],
+    times: list[int],
+    *,
+    n_workers: int,
+    d: int = 2,
+    estimates: str = "local",
+    sources: int = 1,
+    period: int | None = None,
+    seed: int = 0,
 ) -> list[int]:
-    load = [0] * n_workers
+    actual = [0] * n_workers
+    local = [[Fraction(0)] * n_workers for _ in range(sources)]
+    probed_in = None
     out = []
-    for key in keys:
-        chosen = min(candidates(key, n_workers, d, seed), key=load.__getitem__)
-        load[chosen] += 1
+    for i, (key, time) in enumerate(zip(keys, times, strict=True)):
+        if period is not None and time // period != probed_in:
+            probed_in = time // period
+            local = [[Fraction(load, sources) for load in actual] for _ in range(sources)]
+        estimate = actual if estimates == "global" else local[i % sources]
+        chosen = min(candidates(key, n_workers, d, seed), key=estimate.__getitem__)
+        actual[chosen] += 1
+        local[i % sources][chosen] += 1
         out.append(chosen)
     return out

@@ -5,7 +5,9 @@ from skewless.partitioners.d_choices import DChoices
 from skewless.partitioners.da_greedy import DAGreedy
 from skewless.partitioners.dalton import Dalton
 from skewless.partitioners.hash import Hash
+from skewless.partitioners.on_greedy import OnGreedy
 from skewless.partitioners.pkg import PKG
+from skewless.partitioners.potc import PoTC
 from skewless.partitioners.shuffle import Shuffle
 from skewless.partitioners.w_choices import WChoices
 
@@ -16,10 +18,22 @@ __all__ = [
     "DChoices",
     "Dalton",
     "Hash",
+    "OnGreedy",
     "Partitioner",
+    "PoTC",
     "Shuffle",
     "WChoices",
 ]
 
 #: Every partitioner, in the order of the documentation.
-ALL: tuple[type[Partitioner], ...] = (Hash, Shuffle, PKG, DChoices, WChoices, DAGreedy, Dalton)
+ALL: tuple[type[Partitioner], ...] = (
+    Hash,
+    Shuffle,
+    PKG,
+    PoTC,
+    OnGreedy,
+    DChoices,
+    WChoices,
+    DAGreedy,
+    Dalton,
+)

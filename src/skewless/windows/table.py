@@ -1,8 +1,8 @@
-"""The hash table of keys that windows and partitioners share: open addressing, four words an entry.
+"""The hash table of keys that windows and partitioners share: open addressing, 2 or 4 words an entry.
 
 Word 0 is the key, word 1 tells an empty place (`EMPTY`) from a used one, the others are the owner's.
 Entries are never deleted: a full table is rebuilt, and its owner says which entries are still worth
-keeping. One entry is 32 bytes, so a look-up touches one cache line.
+keeping. An entry is 16 or 32 bytes, so a look-up touches one cache line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Table(NamedTuple):
     """A table of keys."""
 
     entry: NDArray[np.int64]
-    """int64, (capacity, 4): key, owner's word or `EMPTY`, two more words of the owner."""
+    """int64, (capacity, 2 or 4): key, owner's word or `EMPTY`, two more words if the owner has them."""
     used: NDArray[np.int64]
     """int64, (1,): places that hold a key."""
 
@@ -54,15 +54,15 @@ def aligned(n_rows: int, n_words: int) -> NDArray[np.int64]:
     return words[start : start + n_rows * n_words].reshape(n_rows, n_words)
 
 
-def empty_table(capacity: int = SMALLEST) -> Table:
-    """Return a table without keys; `capacity` is a power of two.
+def empty_table(capacity: int = SMALLEST, n_words: int = 4) -> Table:
+    """Return a table without keys; `capacity` is a power of two, an entry has 2 or 4 words.
 
     Examples
     --------
     >>> empty_table().entry.shape
     (1024, 4)
     """
-    entry = aligned(capacity, 4)
+    entry = aligned(capacity, n_words)
     entry.fill(EMPTY)
     return Table(entry, np.zeros(1, np.int64))
 
@@ -103,6 +103,6 @@ def refill(table: Table, kept: NDArray[np.int64], seed: np.uint64) -> None:
     for i in range(len(kept)):
         key = np.uint64(kept[i, 0])
         place = find(table.entry, mix(key, seed), key)
-        for word in range(4):
+        for word in range(kept.shape[1]):
             table.entry[place, word] = kept[i, word]
     table.used[0] = len(kept)
