@@ -1,0 +1,28 @@
+"""Ready-made aggregators: statistics, frequent values, quantiles and distinct counts per key.
+
+Names are imported when they are asked for, as those of `skewless.spark`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skewless.spark.aggregators.moments import Moments
+
+__all__ = ["Moments"]
+
+_HOME = {
+    "Moments": "skewless.spark.aggregators.moments",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'skewless.spark.aggregators' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})
