@@ -9,11 +9,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skewless.spark.aggregators.correlation import Correlation
     from skewless.spark.aggregators.moments import Moments
 
-__all__ = ["Moments"]
+__all__ = ["Correlation", "Moments"]
 
 _HOME = {
+    "Correlation": "skewless.spark.aggregators.correlation",
     "Moments": "skewless.spark.aggregators.moments",
 }
 
