@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.spark.aggregators.correlation import Correlation
+    from skewless.spark.aggregators.follow_counts import FollowCounts
     from skewless.spark.aggregators.moments import Moments
+    from skewless.spark.aggregators.top_k import TopK
 
-__all__ = ["Correlation", "Moments"]
+__all__ = ["Correlation", "FollowCounts", "Moments", "TopK"]
 
 _HOME = {
     "Correlation": "skewless.spark.aggregators.correlation",
+    "FollowCounts": "skewless.spark.aggregators.follow_counts",
     "Moments": "skewless.spark.aggregators.moments",
+    "TopK": "skewless.spark.aggregators.top_k",
 }
 
 
