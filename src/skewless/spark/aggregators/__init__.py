@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skewless.spark.aggregators.correlation import Correlation
     from skewless.spark.aggregators.follow_counts import FollowCounts
+    from skewless.spark.aggregators.heavy_hitters import HeavyHitters
     from skewless.spark.aggregators.moments import Moments
     from skewless.spark.aggregators.top_k import TopK
 
-__all__ = ["Correlation", "FollowCounts", "Moments", "TopK"]
+__all__ = ["Correlation", "FollowCounts", "HeavyHitters", "Moments", "TopK"]
 
 _HOME = {
     "Correlation": "skewless.spark.aggregators.correlation",
     "FollowCounts": "skewless.spark.aggregators.follow_counts",
+    "HeavyHitters": "skewless.spark.aggregators.heavy_hitters",
     "Moments": "skewless.spark.aggregators.moments",
     "TopK": "skewless.spark.aggregators.top_k",
 }
