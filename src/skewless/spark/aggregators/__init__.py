@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from skewless.spark.aggregators.follow_counts import FollowCounts
     from skewless.spark.aggregators.heavy_hitters import HeavyHitters
     from skewless.spark.aggregators.moments import Moments
+    from skewless.spark.aggregators.quantiles import Quantiles
     from skewless.spark.aggregators.top_k import TopK
 
-__all__ = ["Correlation", "FollowCounts", "HeavyHitters", "Moments", "TopK"]
+__all__ = ["Correlation", "FollowCounts", "HeavyHitters", "Moments", "Quantiles", "TopK"]
 
 _HOME = {
     "Correlation": "skewless.spark.aggregators.correlation",
     "FollowCounts": "skewless.spark.aggregators.follow_counts",
     "HeavyHitters": "skewless.spark.aggregators.heavy_hitters",
     "Moments": "skewless.spark.aggregators.moments",
+    "Quantiles": "skewless.spark.aggregators.quantiles",
     "TopK": "skewless.spark.aggregators.top_k",
 }
 

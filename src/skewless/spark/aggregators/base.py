@@ -58,7 +58,8 @@ class GroupAggregator(Aggregator):
     def update(self, state: dict[str, Any], rows: pa.Table) -> dict[str, Any]:
         """Return the state after `rows`, all of one key."""
         one = np.array([0, rows.num_rows])
-        more = self.update_groups(rows, one).cast(self.state_schema).to_pylist()[0]
+        fresh = self.update_groups(rows, one).select(self.state_schema.names)
+        more = fresh.cast(self.state_schema).to_pylist()[0]
         native = {name: _NATIVE[how](state[name], more[name]) for name, how in self.merges.items()}
         return {**self.merge(state, more), **native}
 
@@ -66,7 +67,7 @@ class GroupAggregator(Aggregator):
         """Return the state of two parts of a key's rows, of the columns that `merges` does not name."""
         fields = [field for field in self.state_schema if field.name not in self.merges]
         states = pa.Table.from_pylist([left, right], schema=pa.schema(fields))
-        merged = self.merge_groups(states, np.array([0, 2]))
+        merged = self.merge_groups(states, np.array([0, 2])).select(states.column_names)
         return merged.cast(states.schema).to_pylist()[0]
 
     def finish(self, state: dict[str, Any]) -> dict[str, Any]:
