@@ -10,16 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skewless.spark.aggregators.correlation import Correlation
+    from skewless.spark.aggregators.distinct_count import DistinctCount
     from skewless.spark.aggregators.follow_counts import FollowCounts
     from skewless.spark.aggregators.heavy_hitters import HeavyHitters
     from skewless.spark.aggregators.moments import Moments
     from skewless.spark.aggregators.quantiles import Quantiles
     from skewless.spark.aggregators.top_k import TopK
 
-__all__ = ["Correlation", "FollowCounts", "HeavyHitters", "Moments", "Quantiles", "TopK"]
+__all__ = [
+    "Correlation",
+    "DistinctCount",
+    "FollowCounts",
+    "HeavyHitters",
+    "Moments",
+    "Quantiles",
+    "TopK",
+]
 
 _HOME = {
     "Correlation": "skewless.spark.aggregators.correlation",
+    "DistinctCount": "skewless.spark.aggregators.distinct_count",
     "FollowCounts": "skewless.spark.aggregators.follow_counts",
     "HeavyHitters": "skewless.spark.aggregators.heavy_hitters",
     "Moments": "skewless.spark.aggregators.moments",
