@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skewless.errors import DataError
 from skewless.spark.aggregators.base import GroupAggregator
 from skewless.spark.aggregators.ddl import typed_values
-from skewless.spark.aggregators.segments import Starts, as_lists, group_of, lists_of
+from skewless.spark.aggregators.segments import Starts, as_lists, column_of, group_of, lists_of
 
 __all__ = ["Counts", "Ranking", "count_rows", "known_rows", "parts_of", "ranked", "whole_numbers"]
 
@@ -132,7 +132,7 @@ def _added(weights: Ints, first: Ints) -> Ints:
 
 def whole_numbers(owner: str, rows: pa.Table, column: str) -> pa.Array:
     """Return a column of whole numbers, nulls kept, or raise `DataError`."""
-    values = rows[column].combine_chunks()
+    values = column_of(rows, column)
     if not (pa.types.is_integer(values.type) or pa.types.is_null(values.type)):
         raise DataError(
             f"{owner}: column {column!r} must hold whole numbers to be added up exactly, it holds "

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from skewless.errors import DataError, ParameterError, did_you_mean
+from skewless.spark.aggregators.segments import column_of
 
 __all__ = ["arrow_schema", "checked_value_type", "typed_values"]
 
@@ -100,7 +101,7 @@ def checked_value_type(owner: str, value_type: str) -> str:
 
 def typed_values(owner: str, rows: pa.Table, column: str, value_type: str) -> pa.Array:
     """Return a column of `rows` as `value_type`, or raise `DataError` if it holds something else."""
-    values = rows[column].combine_chunks()
+    values = column_of(rows, column)
     wanted = _data_type(value_type, iter(()))
     if values.type == wanted:
         return values

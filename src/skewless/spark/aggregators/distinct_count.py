@@ -18,7 +18,7 @@ from skewless.keys import hash64
 from skewless.parameters import Range, check
 from skewless.sketches.hyper_log_log import HyperLogLogState, distinct, insert, no_registers
 from skewless.spark.aggregators.base import GroupAggregator
-from skewless.spark.aggregators.segments import kept
+from skewless.spark.aggregators.segments import column_of, kept
 
 __all__ = ["DistinctCount"]
 
@@ -84,10 +84,10 @@ class DistinctCount(GroupAggregator):
 
     def update_groups(self, rows: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
         """Return the registers of each group."""
-        column = rows[self.column]
+        column = column_of(rows, self.column)
         known = column.is_valid()
         hashes = hash64(column.filter(known))
-        starts = kept(starts, known.to_numpy())
+        starts = kept(starts, known.to_numpy(zero_copy_only=False))
         ends, used = self._outputs(starts, _ENTRY)
         counter, seen = self._empty()
         _update(hashes, starts, counter, seen, used, ends)

@@ -14,10 +14,36 @@ from numpy.typing import NDArray
 
 from skewless.errors import DataError
 
-__all__ = ["Starts", "as_lists", "centred", "group_of", "kept", "lists_of", "numbers", "sums"]
+__all__ = [
+    "Starts",
+    "as_lists",
+    "centred",
+    "column_of",
+    "group_of",
+    "kept",
+    "lists_of",
+    "numbers",
+    "sums",
+]
 
 Starts = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+def column_of(rows: pa.Table, name: str) -> pa.Array:
+    """Return a column in one piece; Spark may spell its name in other cases than the user did.
+
+    Examples
+    --------
+    >>> column_of(pa.table({"ms": [1], "Ms": [2]}), "Ms").to_pylist()
+    [2]
+    >>> column_of(pa.table({"ms": [1]}), "MS").to_pylist()
+    [1]
+    """
+    names = rows.column_names
+    if name not in names:
+        names, name = [each.lower() for each in names], name.lower()
+    return rows.column(names.index(name)).combine_chunks()
 
 
 def group_of(starts: Starts) -> Starts:
@@ -88,7 +114,7 @@ def centred(mean: Floats, n: Floats, starts: Starts) -> tuple[Floats, Floats]:
 
 def numbers(owner: str, rows: pa.Table, column: str) -> tuple[Floats, NDArray[np.bool_]]:
     """Return a column as doubles, and which of them are no nulls."""
-    values = rows[column].combine_chunks()
+    values = column_of(rows, column)
     kind = values.type
     if not (
         pa.types.is_integer(kind)
