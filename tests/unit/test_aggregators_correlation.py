@@ -72,6 +72,11 @@ def test_pairs_with_a_null_are_ignored_and_a_nan_is_not():
     assert all(math.isnan(v) for v in list(found["c"].values())[1:])
 
 
+def test_a_nan_beside_a_column_that_does_not_vary_is_a_nan():
+    columns = {"x": pa.array([1.0, 1.0]), "y": pa.array([1.0, math.nan], from_pandas=False)}
+    assert math.isnan(run(Correlation("x", "y"), [0, 0], columns, 0)[0]["corr"])
+
+
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
 def test_large_and_small_scales_do_not_overflow(scale):
     columns = {

@@ -43,7 +43,7 @@ class Correlation(GroupAggregator):
     Guarantee: exact but for rounding, however rows are split; an offset costs no more digits than it
     costs the mean.
 
-    Cost: some twenty passes of numpy over the rows. State: 48 bytes a key and task.
+    Cost: some twenty passes of numpy over the rows. State: 48 bytes.
 
     Examples
     --------
@@ -89,11 +89,12 @@ class Correlation(GroupAggregator):
         """Return covariance and correlation of each state."""
         n, xx, yy, xy = (states[name].to_numpy().astype(np.float64) for name in ("n", *_SUMS))
         with np.errstate(all="ignore"):
+            # Two roots: the product of the sums may overflow or vanish where they do not.
+            spread = np.sqrt(xx) * np.sqrt(yy)
             results = {
                 "covar_samp": (xy / (n - 1), n <= 1),
                 "covar_pop": (xy / n, n == 0),
-                # Two roots: the product of the sums may overflow or vanish where they do not.
-                "corr": (xy / (np.sqrt(xx) * np.sqrt(yy)), (n <= 1) | (xx == 0) | (yy == 0)),
+                "corr": (xy / spread, (n <= 1) | (spread == 0)),
             }
         columns = [pa.array(values, mask=is_null) for values, is_null in results.values()]
         return pa.table([states["n"], *columns], ["n", *results])

@@ -37,8 +37,8 @@ class FollowCounts(Ranking):
 
     Guarantee: exact, however rows are split.
 
-    Cost: two sorts of the rows. State: each distinct pair of the key, once per task, and 8 bytes for
-    its count.
+    Cost: two sorts of the rows. State: each distinct pair of the key, once, and 8 bytes for its
+    count; the state of all its rows is in one task in the end.
 
     Examples
     --------

@@ -44,7 +44,7 @@ class Moments(GroupAggregator):
     on their mean before they are raised to a power, so an offset costs no more digits than it costs
     the mean. Equal values have a variance of exactly 0.
 
-    Cost: some twenty passes of numpy over the rows. State: 40 bytes a key and task.
+    Cost: some twenty passes of numpy over the rows. State: 40 bytes.
 
     Examples
     --------

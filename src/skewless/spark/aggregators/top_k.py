@@ -37,8 +37,8 @@ class TopK(Ranking):
 
     Guarantee: exact, however rows are split.
 
-    Cost: one sort of the rows. State: each distinct value of the key, once per task, and 8 bytes for
-    its count.
+    Cost: one sort of the rows. State: each distinct value of the key, once, and 8 bytes for its
+    count; the state of all its rows is in one task in the end.
 
     Examples
     --------
