@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         OnGreedy,
         PoTC,
         Shuffle,
+        TimeBased,
         WChoices,
     )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
@@ -40,6 +41,7 @@ __all__ = [
     "Routing",
     "Scan",
     "Shuffle",
+    "TimeBased",
     "WChoices",
     "WrapAround",
     "group_by",
@@ -59,6 +61,7 @@ _HOME = {
     "PKG": "skewless.partitioners",
     "PoTC": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
+    "TimeBased": "skewless.partitioners",
     "WChoices": "skewless.partitioners",
     "KIP": "skewless.planners",
     "Mixed": "skewless.planners",

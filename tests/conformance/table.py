@@ -16,6 +16,12 @@ POLICIES: dict[str, type[Policy]] = {policy_name(cls): cls for cls in CLASSES}
 PARAMETERS: dict[str, list[dict[str, Any]]] = {
     "hash": [{"n_workers": 1}, {"n_workers": 2}, {"n_workers": 7, "seed": 3}],
     "shuffle": [{"n_workers": 1}, {"n_workers": 2}, {"n_workers": 7}],
+    "time_based": [
+        {"n_workers": 1, "batch": 7},
+        {"n_workers": 2, "batch": 50},
+        {"n_workers": 7, "batch": 45},
+        {"n_workers": 9, "batch": 4},
+    ],
     "pkg": [
         {"n_workers": 1},
         {"n_workers": 2},

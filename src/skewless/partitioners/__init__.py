@@ -9,6 +9,7 @@ from skewless.partitioners.on_greedy import OnGreedy
 from skewless.partitioners.pkg import PKG
 from skewless.partitioners.potc import PoTC
 from skewless.partitioners.shuffle import Shuffle
+from skewless.partitioners.time_based import TimeBased
 from skewless.partitioners.w_choices import WChoices
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Partitioner",
     "PoTC",
     "Shuffle",
+    "TimeBased",
     "WChoices",
 ]
 
@@ -29,6 +31,7 @@ __all__ = [
 ALL: tuple[type[Partitioner], ...] = (
     Hash,
     Shuffle,
+    TimeBased,
     PKG,
     PoTC,
     OnGreedy,
