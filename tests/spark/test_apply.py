@@ -167,7 +167,8 @@ def test_what_cannot_work_is_refused_before_any_job(hot) -> None:
         skewless.group_by(hot, "k", policy="local").apply(gaps, SCHEMA)
     split = Routing(2, {5: {0: 0.5, 1: 0.5}}, [0, 1])
     with pytest.raises(ParameterError, match="the routing splits keys"):
-        skewless.group_by(hot, "k", policy=split).apply(gaps, SCHEMA)
+        skewless.group_by(hot, "k", policy=split, strict=True).apply(gaps, SCHEMA)
+    assert "stays whole" in skewless.group_by(hot, "k", policy=split).explain_apply()
     with pytest.raises(DataError, match="weight must be numeric, got string"):
         skewless.group_by(hot, "k", weight="k")
     with pytest.raises(DataError, match="'w' is not in the frame"):

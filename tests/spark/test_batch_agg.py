@@ -15,7 +15,7 @@ from skewless.planners import WrapAround
 from skewless.policy import policy_name
 from skewless.routing import Routing
 from skewless.spark import batch
-from skewless.spark.grouping import BatchGroups
+from skewless.spark.batch_groups import BatchGroups
 from skewless.spark.keys import quoted
 from tests.spark.comparison import assert_same_groups, physical_plan
 

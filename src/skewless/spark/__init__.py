@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skewless.spark.aggregator import Aggregator
     from skewless.spark.batch import repartition
-    from skewless.spark.grouping import BatchGroups, group_by
+    from skewless.spark.batch_groups import BatchGroups
+    from skewless.spark.grouping import group_by
 
 __all__ = ["Aggregator", "BatchGroups", "group_by", "repartition"]
 
 _HOME = {
     "Aggregator": "skewless.spark.aggregator",
-    "BatchGroups": "skewless.spark.grouping",
+    "BatchGroups": "skewless.spark.batch_groups",
     "group_by": "skewless.spark.grouping",
     "repartition": "skewless.spark.batch",
 }

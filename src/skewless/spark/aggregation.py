@@ -21,8 +21,9 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 from skewless.errors import DataError, did_you_mean
 from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
+from skewless.spark.merge_check import check_merge
 
-__all__ = ["Prepared", "aggregate_batch", "combine"]
+__all__ = ["Prepared", "aggregate_batch", "check_sample", "combine"]
 
 #: Rows that the combine stage holds before it emits their states.
 _BUFFER_ROWS = 131_072
@@ -256,6 +257,27 @@ def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
         return hash64(column).view(np.int64)
     encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+#: Rows that `check_sample` looks at.
+_SAMPLE_ROWS = 5_000
+
+
+def check_sample(df: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: str) -> None:
+    """Run one small job: work on the first rows of a frame whole and in parts, and compare.
+
+    Raises
+    ------
+    DataError
+        The results differ.
+    """
+    prepared = Prepared(verb, df, keys, aggregator)
+    wanted = list(dict.fromkeys([*keys.names, *prepared.inputs]))
+    rows = df.select(*[F.col(quoted(c)) for c in wanted]).limit(_SAMPLE_ROWS).toArrow()
+    if rows.num_rows:
+        order, starts = _groups(rows, list(keys.names), None, None)
+        ordered = rows.take(pa.array(order)).select(prepared.inputs)
+        check_merge(verb, prepared.aggregator, ordered, starts)
 
 
 def aggregate_batch(

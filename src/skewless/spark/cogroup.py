@@ -24,7 +24,7 @@ from skewless.spark.statistics import gather
 from skewless.spark.whole import fresh_name, schema_of
 
 if TYPE_CHECKING:
-    from skewless.spark.grouping import BatchGroups
+    from skewless.spark.batch_groups import BatchGroups
 
 __all__ = ["CoGroups"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -13,11 +14,12 @@ from skewless.planners import OffGreedy
 from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.spark.batch import Plan, is_balanced, plan, worker_of
+from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import CALLS, GroupFunction
 from skewless.spark.keys import KeyColumns, quoted
 from skewless.spark.policies import AUTO, LOCAL
 
-__all__ = ["apply_whole", "fresh_name", "plan_whole", "schema_of", "with_worker"]
+__all__ = ["apply_whole", "fresh_name", "plan_whole", "schema_of", "whole_of", "with_worker"]
 
 
 def plan_whole(
@@ -34,7 +36,7 @@ def plan_whole(
     Raises
     ------
     ParameterError
-        ``"local"``, or a saved routing that splits keys; with `strict` any policy that does.
+        ``"local"``; with `strict` any policy or saved routing that splits keys.
     """
     if policy == LOCAL:
         raise ParameterError(
@@ -42,13 +44,16 @@ def plan_whole(
             "whole groups; use another policy, or write an Aggregator."
         )
     if isinstance(policy, Routing):
-        if len(policy.split_keys) or (policy.buckets < 0).any():
+        if not needs_salt(policy):
+            return plan(df, keys, policy), "asked for by policy="
+        if strict:
             raise ParameterError(
                 f"apply: the routing splits keys ({len(policy.split_keys)} listed ones), and a "
-                "function takes whole groups; use a routing that keeps keys whole, or write an "
-                "Aggregator."
+                "function takes whole groups; use a routing that keeps keys whole, or leave "
+                "strict=True out to fall back."
             )
-        return plan(df, keys, policy), "asked for by policy="
+        reason = "the routing splits keys; each stays whole where it has its greatest share"
+        return plan(df, keys, whole_of(policy)), reason
     if isinstance(policy, Policy):
         if not policy.splits_keys:
             return plan(df, keys, policy, weight=weight), "asked for by policy="
@@ -67,6 +72,28 @@ def plan_whole(
             reason = "chosen by 'auto': plain hashing is balanced within a tenth"
             return found._replace(routing=hashing), reason
     return found, "chosen by 'auto': heavy groups are placed first, each on the emptiest worker"
+
+
+def whole_of(routing: Routing) -> Routing:
+    """Return the routing with every split key whole, at the worker that has most of it.
+
+    Examples
+    --------
+    >>> whole_of(Routing(3, {7: {0: 0.2, 2: 0.8}}, [0, 1, 2])).hot
+    {7: {2: 1.0}}
+    """
+    hot = {
+        key: {max(shares, key=lambda worker: (shares[worker], -worker)): 1.0}
+        for key, shares in routing.hot.items()
+    }
+    n_buckets = len(routing.buckets)
+    hashed = np.arange(n_buckets) * routing.n_workers // n_buckets
+    if n_buckets < routing.n_workers:
+        return Routing(
+            routing.n_workers, hot, Routing.hashing(routing.n_workers).buckets, seed=routing.seed
+        )
+    buckets = np.where(routing.buckets < 0, hashed, routing.buckets)
+    return Routing(routing.n_workers, hot, buckets, seed=routing.seed)
 
 
 def apply_whole(
