@@ -15,8 +15,11 @@ from tests.spark.comparison import assert_same_groups, assert_same_rows
 README = Path(__file__).parents[2] / "README.md"
 
 
-def blocks() -> list[str]:
-    found = re.findall(r"^```python\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+GUIDE = README.parent / "docs" / "grouping.md"
+
+
+def blocks(page: Path = README) -> list[str]:
+    found = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     return [block for block in found if ">>>" not in block]
 
 
@@ -56,3 +59,28 @@ def test_every_example_of_the_readme_runs(
     assert isinstance(counts, DataFrame)
     assert counts.isStreaming
     assert counts.columns == ["window", "hashtag", "count(1)"]
+
+
+def test_every_example_of_the_guide_to_grouping_runs(
+    df: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    noted = df.withColumn("note", F.concat(F.lit("n"), F.col("amount").cast("int")))
+    users = noted.select("user_id", F.upper("user_id").alias("name")).distinct()
+    names: dict[str, object] = {"df": noted, "users": users}
+    exec(compile("\n".join(blocks(GUIDE)), str(GUIDE), "exec"), names)  # noqa: S102 - our own page
+
+    assert (tmp_path / "keys.html").stat().st_size > 100_000
+    totals, longest, gaps, named = (names[n] for n in ("totals", "longest", "gaps", "named"))
+    assert isinstance(totals, DataFrame)
+    plain = noted.groupBy("user_id").agg(F.sum("amount"), F.count_distinct("note"))
+    assert_same_groups(totals, plain, 1)
+    assert isinstance(longest, DataFrame)
+    of_hot = longest.where("user_id = 'hot'").first()
+    assert of_hot is not None
+    assert (of_hot.notes, of_hot.longest) == (1_000, "n2997")
+    assert isinstance(gaps, DataFrame)
+    assert gaps.count() == 3_000
+    assert isinstance(named, DataFrame)
+    expected = noted.select("user_id", "amount", F.upper("user_id").alias("name"))
+    assert_same_rows(named, expected)
