@@ -6,12 +6,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skewless.partitioners import PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
+    from skewless.partitioners import CAM, PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
 __all__ = [
+    "CAM",
     "KIP",
     "PKG",
     "Aggregator",
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
+    "CAM": "skewless.partitioners",
     "DAGreedy": "skewless.partitioners",
     "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",

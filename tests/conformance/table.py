@@ -37,6 +37,15 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 7, "seed": 3, "capacity": 5},
         {"n_workers": 12, "theta": 0.2},
     ],
+    "cam": [
+        {"n_workers": 1},
+        {"n_workers": 2, "window": 50},
+        {"n_workers": 7, "d": 5, "window": 60, "seed": 3},
+        {"n_workers": 9, "d": 3, "window": 45, "slide": 20},
+        {"n_workers": 7, "window": 40, "slide": 10},
+        {"n_workers": 5, "d": 1, "window": 30},
+        {"n_workers": 7, "window": 80, "cardinality": "hyper_log_log"},
+    ],
     "da_greedy": [
         {"n_workers": 1, "window": 40, "slide": 10},
         {"n_workers": 2, "window": 60, "slide": 20},

@@ -1,6 +1,7 @@
 """Partitioners: policies that decide tuple by tuple."""
 
 from skewless.partitioners.base import Partitioner
+from skewless.partitioners.cam import CAM
 from skewless.partitioners.d_choices import DChoices
 from skewless.partitioners.da_greedy import DAGreedy
 from skewless.partitioners.dalton import Dalton
@@ -11,6 +12,7 @@ from skewless.partitioners.w_choices import WChoices
 
 __all__ = [
     "ALL",
+    "CAM",
     "PKG",
     "DAGreedy",
     "DChoices",
@@ -22,4 +24,4 @@ __all__ = [
 ]
 
 #: Every partitioner, in the order of the documentation.
-ALL: tuple[type[Partitioner], ...] = (Hash, Shuffle, PKG, DChoices, WChoices, DAGreedy, Dalton)
+ALL: tuple[type[Partitioner], ...] = (Hash, Shuffle, PKG, DChoices, WChoices, CAM, DAGreedy, Dalton)
