@@ -6,14 +6,29 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skewless.partitioners import CAM, PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
+    from skewless.partitioners import (
+        AM,
+        CAM,
+        CM,
+        LM,
+        PKG,
+        DAGreedy,
+        Dalton,
+        DChoices,
+        Hash,
+        Shuffle,
+        WChoices,
+    )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
 
 __all__ = [
+    "AM",
     "CAM",
+    "CM",
     "KIP",
+    "LM",
     "PKG",
     "Aggregator",
     "DAGreedy",
@@ -38,11 +53,14 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
+    "AM": "skewless.partitioners",
     "CAM": "skewless.partitioners",
+    "CM": "skewless.partitioners",
     "DAGreedy": "skewless.partitioners",
     "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
+    "LM": "skewless.partitioners",
     "PKG": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
     "WChoices": "skewless.partitioners",

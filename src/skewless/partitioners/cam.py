@@ -68,12 +68,12 @@ class CAM(CardinalityAware):
 
     Deviations from the paper: the candidates of a key are always distinct. Windows begin at multiples
     of their length. The sliding window is not in the paper: it contains the slide that has begun, and
-    what leaves it is forgotten exactly.
+    what leaves it is forgotten exactly. HyperLogLog estimates are rounded to whole keys.
 
     Examples
     --------
-    >>> CAM(4).route(Chunk(None, [7, 7, 7, 8, 9, 10])).tolist()
-    [3, 3, 3, 1, 0, 2]
+    >>> CAM(2).route(Chunk(None, [7, 7, 7, 7, 1, 2, 3, 4, 5, 6])).tolist()
+    [1, 1, 1, 1, 0, 0, 0, 0, 0, 1]
 
     References
     ----------
