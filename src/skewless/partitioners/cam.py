@@ -59,7 +59,8 @@ class CAM(CardinalityAware):
     window has no more fragments than keys (the lower bound of Proposition 1). None on the balance
     beyond that a new key goes to the less loaded of d workers; a heavy key is not split. With
     HyperLogLog a key may be taken for known where it is not, and then has more than one worker, at
-    most d.
+    most d. Beyond some 4,096 keys a worker this happens to most new keys, which all go to their first
+    candidate then.
 
     Cost: d hashes and one look-up a tuple; flat in the number of workers. A slide costs O(n) and one
     visit for each key that leaves. State: ``16 + 8 d`` bytes for each key of the window, with a `slide`
