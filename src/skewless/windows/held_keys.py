@@ -150,10 +150,10 @@ def fetch_held(
     latest: NDArray[np.int64],
 ) -> None:
     """Mix some keys, and read where their entries may be, so that the cache misses overlap."""
-    mask = np.uint64(len(entry) - 1)
     for j in range(len(keys)):
         mixed[j] = mix(keys[j], seed)
     if len(entry) > 0:
+        mask = np.uint64(len(entry) - 1)
         for j in range(len(keys)):
             latest[j] = entry[mixed[j] & mask, _LATEST]
 
