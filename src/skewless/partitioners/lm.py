@@ -27,7 +27,6 @@ from skewless.partitioners.cardinality import (
 )
 from skewless.windows.held_keys import fetch_held, find_held, hold, two_candidates
 from skewless.windows.table import most_entries
-from skewless.windows.water_level import least_loaded
 
 __all__ = ["LM"]
 
@@ -65,9 +64,9 @@ class LM(CardinalityAware):
     Guarantee: a key has at most d workers in a window, so the fragments are at most d times the keys.
     None on tuples or keys alone: a worker that has most of one may be preferred for the other.
 
-    Cost: d hashes and one look-up a tuple; least and most of all workers are kept up to date in O(1)
-    amortised, as counts only grow until the window moves. A slide costs O(n) and one visit for each key
-    that leaves. State: ``16 + 8 d`` bytes for each key of the window, with a `slide` ``16 + 16 d``, in a
+    Cost: d hashes and one look-up a tuple. The least and the most of all workers are found anew for
+    each chunk and slide, O(n), and kept up to date in between in O(1) amortised, as counts only grow.
+    A slide also costs one visit for each key that leaves. State: ``16 + 8 d`` bytes for each key of the window, with a `slide` ``16 + 16 d``, in a
     table at most 5/8 full, and 8 bytes a worker and slide. HyperLogLog: 4,112 bytes a worker instead
     of the table.
 
@@ -118,22 +117,26 @@ class LM(CardinalityAware):
         out: NDArray[np.int32],
         scratch: Scratch,
     ) -> int:
-        weights = float(self.p), np.empty((2, 2), np.int64)
+        weights = float(self.p), np.empty((2, 1), np.int64)
         route = _route_two if self._plain else _route_many
         return route(self.state, settings, chunk.time, chunk.key, first, out, scratch, *weights)
 
 
 @lean_kernel
-def _find_least(value: NDArray[np.int64], level: NDArray[np.int64]) -> int:
-    """Return a worker with the least value; it stays one until its own value changes."""
-    return int(least_loaded(value, level))
+def _least(value: NDArray[np.int64], at_least: NDArray[np.int64]) -> int:
+    """Return the least value of all workers, and write how many have it."""
+    least = value[0]
+    for worker in range(1, len(value)):
+        least = min(least, value[worker])
+    at_least[0] = 0
+    for worker in range(len(value)):
+        at_least[0] += value[worker] == least
+    return int(least)
 
 
 @lean_kernel
-def _start_level(value: NDArray[np.int64], level: NDArray[np.int64]) -> int:
-    """Return the greatest value of all workers, and let the least one be found anew."""
-    level[0] = -1
-    level[1] = 0
+def _most(value: NDArray[np.int64]) -> int:
+    """Return the greatest value of all workers."""
     most = value[0]
     for worker in range(1, len(value)):
         most = max(most, value[worker])
@@ -169,7 +172,7 @@ def _route_two(
     out: NDArray[np.int32],
     scratch: Scratch,
     p: float,
-    level: NDArray[np.int64],
+    low: NDArray[np.int64],
 ) -> int:
     """Algorithms 1 and 5 from tuple `first` on; return the number of the tuple that finds no room."""
     held, load, cardinality = state.held, state.loads.window, state.cardinality
@@ -178,9 +181,9 @@ def _route_two(
     i = first
     while i < len(keys):
         turn(state, settings, times[i], scratch.choice)
-        most_load, most_keys = _start_level(load, level[0]), _start_level(cardinality, level[1])
-        at_load, at_keys = _find_least(load, level[0]), _find_least(cardinality, level[1])
-        least_load, least_keys = load[at_load], cardinality[at_keys]
+        most_load, least_load = _most(load), _least(load, low[0])
+        most_keys, least_keys = _most(cardinality), _least(cardinality, low[1])
+        left_load, left_keys = low[0, 0], low[1, 0]  # workers that have the least
         start, slide = state.start[0], state.slide[0]
         oldest = slide - len(state.loads.slides) + 1
         floor = slide if len(held.bucket) == 0 else np.int64(0)
@@ -199,16 +202,19 @@ def _route_two(
                 # Lines 1 to 3, without a branch.
                 j = np.uint64(_is_less(weights, load[two] - load[one], more_keys))
                 worker = two if j else one
+                new = hold(held, 2, place, j, slide, oldest)
+                left_load -= load[worker] == least_load
+                left_keys -= new & (cardinality[worker] == least_keys)
                 load[worker] += 1
-                cardinality[worker] += hold(held, 2, place, j, slide, oldest)
+                cardinality[worker] += new
                 most_load = max(most_load, load[worker])
                 most_keys = max(most_keys, cardinality[worker])
-                if load[np.uint64(at_load)] != least_load:
-                    at_load = _find_least(load, level[0])
-                    least_load = load[at_load]
-                if cardinality[np.uint64(at_keys)] != least_keys:
-                    at_keys = _find_least(cardinality, level[1])
-                    least_keys = cardinality[at_keys]
+                if left_load == 0:
+                    least_load = _least(load, low[0])
+                    left_load = low[0, 0]
+                if left_keys == 0:
+                    least_keys = _least(cardinality, low[1])
+                    left_keys = low[1, 0]
                 out[i] = worker
                 i += 1
     return i
@@ -224,7 +230,7 @@ def _route_many(
     out: NDArray[np.int32],
     scratch: Scratch,
     p: float,
-    level: NDArray[np.int64],
+    low: NDArray[np.int64],
 ) -> int:
     """Do what `_route_two` does, with any number of candidates, or with HyperLogLog."""
     choice, mixed = scratch.choice, scratch.mixed
@@ -232,7 +238,9 @@ def _route_many(
     i = first
     while i < len(keys):
         turn(state, settings, times[i], choice)
-        most_load, most_keys = _start_level(load, level[0]), _start_level(cardinality, level[1])
+        most_load, least_load = _most(load), _least(load, low[0])
+        most_keys, least_keys = _most(cardinality), _least(cardinality, low[1])
+        left_load, left_keys = low[0, 0], low[1, 0]
         start = state.start[0]
         while i < len(keys) and times[i] - start < settings.slide:
             some = min(len(mixed), len(keys) - i)
@@ -243,8 +251,6 @@ def _route_many(
                 if not has_room(state):
                     return i
                 where = look_up(state, settings, keys[i], mixed[m], choice)
-                least_load = load[_find_least(load, level[0])]
-                least_keys = cardinality[_find_least(cardinality, level[1])]
                 weights = _weights(p, most_load - least_load, most_keys - least_keys)
                 best = 0
                 for j in range(1, choice.shape[1]):  # lines 1 to 3
@@ -253,10 +259,16 @@ def _route_many(
                         best = j
                 before = cardinality[choice[0, best]]
                 worker = send(state, where, choice, best, False)
-                most_load = max(most_load, load[worker])
-                most_keys = max(most_keys, cardinality[worker])
-                if cardinality[worker] < before:  # an estimate may fall where its formula changes
-                    most_keys = _start_level(cardinality, level[1])
+                now = cardinality[worker]
+                left_load -= load[worker] - 1 == least_load
+                left_keys -= now != before and before == least_keys
+                most_load, most_keys = max(most_load, load[worker]), max(most_keys, now)
+                if left_load == 0:
+                    least_load = _least(load, low[0])
+                    left_load = low[0, 0]
+                if left_keys == 0 or now < before:  # an estimate may fall where its formula changes
+                    most_keys, least_keys = _most(cardinality), _least(cardinality, low[1])
+                    left_keys = low[1, 0]
                 out[i] = worker
                 i += 1
     return i
