@@ -66,9 +66,9 @@ class LM(CardinalityAware):
 
     Cost: d hashes and one look-up a tuple. The least and the most of all workers are found anew for
     each chunk and slide, O(n), and kept up to date in between in O(1) amortised, as counts only grow.
-    A slide also costs one visit for each key that leaves. State: ``16 + 8 d`` bytes for each key of the window, with a `slide` ``16 + 16 d``, in a
-    table at most 5/8 full, and 8 bytes a worker and slide. HyperLogLog: 4,112 bytes a worker instead
-    of the table.
+    A slide also costs one visit for each key that leaves. State: ``16 + 8 d`` bytes for each key of the
+    window, with a `slide` ``16 + 16 d``, in a table at most 5/8 full, and 8 bytes a worker and slide.
+    HyperLogLog: 4,112 bytes a worker instead of the table.
 
     Deviations from the paper: the candidates of a key are always distinct. Windows begin at multiples
     of their length. Hybrid loads that differ by rounding only are equal, and the first candidate is
