@@ -25,7 +25,14 @@ from skewless.partitioners.cardinality import (
     send,
     turn,
 )
-from skewless.windows.held_keys import fetch_held, find_held, hold, holds, two_candidates
+from skewless.windows.held_keys import (
+    fetch_held,
+    find_held,
+    held_has_room,
+    hold,
+    holds,
+    two_candidates,
+)
 from skewless.windows.table import most_entries
 
 __all__ = ["AM"]
@@ -63,9 +70,10 @@ class AM(CardinalityAware):
     new keys seem to be at their first candidate, and the balance comes near that of hashing.
 
     Cost: d hashes and one look-up a tuple; flat in the number of workers. A slide costs O(n) and one
-    visit for each key that leaves. State: ``16 + 8 d`` bytes for each key of the window, with a `slide`
-    ``16 + 16 d``, in a table at most 5/8 full, and 8 bytes a worker and slide. HyperLogLog: 4,112
-    bytes a worker instead of the table.
+    visit for each pair of a key and its worker that came in the slide that leaves. State: ``16 + 8 d``
+    bytes for each key of the window in a table at most 5/8 full, and 8 bytes a worker and slide; with a
+    `slide` also 8 bytes for each pair of each slide in a journal. HyperLogLog: 4,112 bytes a worker
+    instead of the table.
 
     Deviations from the paper: the candidates of a key are always distinct. Windows begin at multiples
     of their length. The sliding window is not in the paper: it contains the slide that has begun, and
@@ -127,14 +135,14 @@ def _route_two(
         turn(state, settings, times[i], scratch.choice)
         start, slide = state.start[0], state.slide[0]
         oldest = slide - len(state.loads.slides) + 1
-        floor = slide if len(held.bucket) == 0 else np.int64(0)
+        floor = slide if len(held.journal) == 0 else np.int64(0)
         while i < len(keys) and times[i] - start < settings.slide:
             some = min(len(mixed), len(keys) - i)
             fetch_held(entry, seed, keys[i : i + some], mixed, scratch.latest)
             for m in range(some):
                 if times[i] - start >= settings.slide:
                     break
-                if held.used[0] >= most:
+                if not held_has_room(held, most):
                     return i
                 one, two = two_candidates(keys[i], mixed[m], n, seed)
                 place = find_held(entry, held.used, mixed[m], keys[i], 2, slide, floor)
@@ -144,7 +152,7 @@ def _route_two(
                 j = np.uint64(not_one & (at_two | (cardinality[two] < cardinality[one])))
                 worker = two if j else one
                 load[worker] += 1
-                cardinality[worker] += hold(held, 2, place, j, slide, oldest)
+                cardinality[worker] += hold(held, place, j, slide, oldest)
                 out[i] = worker
                 i += 1
     return i

@@ -27,12 +27,13 @@ from skewless.sketches.hyper_log_log import (
 from skewless.windows.held_keys import (
     HeldKeys,
     choose_candidates,
-    expire_held,
     find_held,
     held_bytes_bound,
+    held_has_room,
     hold,
     holds,
     no_held_keys,
+    turn_held,
     with_room_for_held,
 )
 from skewless.windows.loads import SlidingLoads, no_loads, turn_loads
@@ -205,7 +206,7 @@ class CardinalityAware(Partitioner):
         if self.cardinality == "exact":
             counters = held_bytes_bound(n_keys, self._n_choices, n_slides) + 8
         else:
-            counters = ((1 << _PRECISION) + 16) * n + 16
+            counters = ((1 << _PRECISION) + 16) * n + 40  # the table without entries included
         return counters + 8 * (n_slides + 3) * n + 32
 
     def _settled(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
@@ -227,31 +228,22 @@ def turn(state: CardinalityState, settings: Settings, now: int, choice: NDArray[
     gap = (now - state.start[0]) // settings.slide
     if gap <= 0:
         return
-    n_slides = len(state.loads.slides)
     state.slide[0] += gap
     state.start[0] += gap * settings.slide
     turn_loads(state.loads, before, gap)
-    if n_slides == 1:
-        state.cardinality[:] = 0
-        state.held.used[0] = 0
-        registers = state.registers
-        registers.register[:] = 0
-        registers.zeros[:] = registers.register.shape[1]
-        registers.harmonic[:] = float(registers.register.shape[1])
-        return
-    oldest = state.slide[0] - n_slides + 1
-    for step in range(1, min(gap, n_slides) + 1):
-        slot = (before + step) % n_slides
-        expire_held(
-            state.held, slot, oldest, settings.n_workers, settings.seed, state.cardinality, choice
-        )
+    held, n, seed = state.held, settings.n_workers, settings.seed
+    turn_held(held, state.slide[0], gap, n, seed, state.cardinality, choice)
+    registers = state.registers
+    registers.register[:] = 0
+    registers.zeros[:] = registers.register.shape[1]
+    registers.harmonic[:] = float(registers.register.shape[1])
 
 
 @inline_kernel
 def has_room(state: CardinalityState) -> bool:
     """Say whether one more tuple of any key fits."""
     entry = state.held.entry
-    return bool(len(entry) == 0 or state.held.used[0] < most_entries(len(entry)))
+    return bool(len(entry) == 0 or held_has_room(state.held, most_entries(len(entry))))
 
 
 @inline_kernel
@@ -270,7 +262,7 @@ def look_up(
     held, slide = state.held, state.slide[0]
     if len(held.entry) == 0:
         return mix(key, settings.seed + _REGISTER_CHOICE)
-    floor = slide if len(held.bucket) == 0 else np.int64(0)
+    floor = slide if len(held.journal) == 0 else np.int64(0)
     return find_held(held.entry, held.used, mixed, key, choice.shape[1], slide, floor)
 
 
@@ -304,7 +296,7 @@ def send(
     slide = state.slide[0]
     if len(state.held.entry) > 0:
         oldest = slide - len(state.loads.slides) + 1
-        state.cardinality[worker] += hold(state.held, choice.shape[1], where, j, slide, oldest)
+        state.cardinality[worker] += hold(state.held, where, j, slide, oldest)
     elif not known:
         before = state.registers.harmonic[worker]
         insert(state.registers, worker, where)

@@ -25,7 +25,7 @@ from skewless.partitioners.cardinality import (
     send,
     turn,
 )
-from skewless.windows.held_keys import fetch_held, find_held, hold, two_candidates
+from skewless.windows.held_keys import fetch_held, find_held, held_has_room, hold, two_candidates
 from skewless.windows.table import most_entries
 
 __all__ = ["LM"]
@@ -66,8 +66,9 @@ class LM(CardinalityAware):
 
     Cost: d hashes and one look-up a tuple. The least and the most of all workers are found anew for
     each chunk and slide, O(n), and kept up to date in between in O(1) amortised, as counts only grow.
-    A slide also costs one visit for each key that leaves. State: ``16 + 8 d`` bytes for each key of the
-    window, with a `slide` ``16 + 16 d``, in a table at most 5/8 full, and 8 bytes a worker and slide.
+    A slide also costs one visit for each pair of a key and its worker that came in the slide that
+    leaves. State: ``16 + 8 d`` bytes for each key of the window in a table at most 5/8 full, and 8 bytes
+    a worker and slide; with a `slide` also 8 bytes for each pair of each slide in a journal.
     HyperLogLog: 4,112 bytes a worker instead of the table.
 
     Deviations from the paper: the candidates of a key are always distinct. Windows begin at multiples
@@ -186,14 +187,14 @@ def _route_two(
         left_load, left_keys = low[0, 0], low[1, 0]  # workers that have the least
         start, slide = state.start[0], state.slide[0]
         oldest = slide - len(state.loads.slides) + 1
-        floor = slide if len(held.bucket) == 0 else np.int64(0)
+        floor = slide if len(held.journal) == 0 else np.int64(0)
         while i < len(keys) and times[i] - start < settings.slide:
             some = min(len(mixed), len(keys) - i)
             fetch_held(entry, seed, keys[i : i + some], mixed, scratch.latest)
             for m in range(some):
                 if times[i] - start >= settings.slide:
                     break
-                if held.used[0] >= most:
+                if not held_has_room(held, most):
                     return i
                 one, two = two_candidates(keys[i], mixed[m], n, seed)
                 place = find_held(entry, held.used, mixed[m], keys[i], 2, slide, floor)
@@ -202,7 +203,7 @@ def _route_two(
                 # Lines 1 to 3, without a branch.
                 j = np.uint64(_is_less(weights, load[two] - load[one], more_keys))
                 worker = two if j else one
-                new = hold(held, 2, place, j, slide, oldest)
+                new = hold(held, place, j, slide, oldest)
                 left_load -= load[worker] == least_load
                 left_keys -= new & (cardinality[worker] == least_keys)
                 load[worker] += 1
