@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skewless.inspection import inspect
     from skewless.partitioners import (
+    from skewless.partitioners import (
+        AM,
+        CAM,
+        CM,
+        LM,
         PKG,
         DAGreedy,
         Dalton,
@@ -17,6 +22,7 @@ if TYPE_CHECKING:
         PoTC,
         Shuffle,
         TimeBased,
+        Shuffle,
         WChoices,
     )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
@@ -24,7 +30,11 @@ if TYPE_CHECKING:
     from skewless.spark import Aggregator, group_by, repartition
 
 __all__ = [
+    "AM",
+    "CAM",
+    "CM",
     "KIP",
+    "LM",
     "PKG",
     "Aggregator",
     "DAGreedy",
@@ -53,11 +63,15 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
+    "AM": "skewless.partitioners",
+    "CAM": "skewless.partitioners",
+    "CM": "skewless.partitioners",
     "DAGreedy": "skewless.partitioners",
     "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
     "OnGreedy": "skewless.partitioners",
+    "LM": "skewless.partitioners",
     "PKG": "skewless.partitioners",
     "PoTC": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",

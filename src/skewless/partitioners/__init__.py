@@ -1,11 +1,15 @@
 """Partitioners: policies that decide tuple by tuple."""
 
+from skewless.partitioners.am import AM
 from skewless.partitioners.base import Partitioner
+from skewless.partitioners.cam import CAM
+from skewless.partitioners.cm import CM
 from skewless.partitioners.d_choices import DChoices
 from skewless.partitioners.da_greedy import DAGreedy
 from skewless.partitioners.dalton import Dalton
 from skewless.partitioners.hash import Hash
 from skewless.partitioners.on_greedy import OnGreedy
+from skewless.partitioners.lm import LM
 from skewless.partitioners.pkg import PKG
 from skewless.partitioners.potc import PoTC
 from skewless.partitioners.shuffle import Shuffle
@@ -14,6 +18,10 @@ from skewless.partitioners.w_choices import WChoices
 
 __all__ = [
     "ALL",
+    "AM",
+    "CAM",
+    "CM",
+    "LM",
     "PKG",
     "DAGreedy",
     "DChoices",
@@ -37,6 +45,13 @@ ALL: tuple[type[Partitioner], ...] = (
     OnGreedy,
     DChoices,
     WChoices,
+    PKG,
+    DChoices,
+    WChoices,
+    CM,
+    AM,
+    CAM,
+    LM,
     DAGreedy,
     Dalton,
 )

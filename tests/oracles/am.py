@@ -1,0 +1,16 @@
+"""AM, Algorithm 3 of Holistic: the candidate that has the key, else the one with the fewest keys."""
+
+from __future__ import annotations
+
+from tests.oracles.cardinality import Partition
+
+
+class AM(Partition):
+    def decide(self, k: int, choices: list[int]) -> int:
+        for c in choices:
+            if self.contains(c, k):
+                return c
+        least = min(self.estimate(c) for c in choices)
+        c = next(c for c in choices if self.estimate(c) == least)
+        self.update(c, k)
+        return c
