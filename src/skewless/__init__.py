@@ -6,7 +6,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skewless.partitioners import PKG, DAGreedy, Dalton, DChoices, Hash, Shuffle, WChoices
+    from skewless.partitioners import (
+        PKG,
+        CooperativeDalton,
+        DAGreedy,
+        Dalton,
+        DChoices,
+        Hash,
+        Shuffle,
+        WChoices,
+    )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
@@ -15,6 +24,7 @@ __all__ = [
     "KIP",
     "PKG",
     "Aggregator",
+    "CooperativeDalton",
     "DAGreedy",
     "DChoices",
     "Dalton",
@@ -37,6 +47,7 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
+    "CooperativeDalton": "skewless.partitioners",
     "DAGreedy": "skewless.partitioners",
     "DChoices": "skewless.partitioners",
     "Dalton": "skewless.partitioners",

@@ -1,6 +1,7 @@
 """Partitioners: policies that decide tuple by tuple."""
 
 from skewless.partitioners.base import Partitioner
+from skewless.partitioners.cooperative_dalton import CooperativeDalton
 from skewless.partitioners.d_choices import DChoices
 from skewless.partitioners.da_greedy import DAGreedy
 from skewless.partitioners.dalton import Dalton
@@ -12,6 +13,7 @@ from skewless.partitioners.w_choices import WChoices
 __all__ = [
     "ALL",
     "PKG",
+    "CooperativeDalton",
     "DAGreedy",
     "DChoices",
     "Dalton",
@@ -22,4 +24,13 @@ __all__ = [
 ]
 
 #: Every partitioner, in the order of the documentation.
-ALL: tuple[type[Partitioner], ...] = (Hash, Shuffle, PKG, DChoices, WChoices, DAGreedy, Dalton)
+ALL: tuple[type[Partitioner], ...] = (
+    Hash,
+    Shuffle,
+    PKG,
+    DChoices,
+    WChoices,
+    DAGreedy,
+    Dalton,
+    CooperativeDalton,
+)

@@ -10,17 +10,22 @@ import copy
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from skewless.chunk import Chunk
 from skewless.errors import DataError, ParameterError
 from skewless.kernel import inline_kernel, lean_kernel, mix, next_random, spread, unit_interval
 from skewless.parameters import Count, Range, Seed
 from skewless.partitioners.base import Partitioner
-from skewless.windows import cold_log, hot_keys
+from skewless.windows import cold_log, hot_exchange, hot_keys
 from skewless.windows.cold_log import ColdLog
 from skewless.windows.fragments import holder, seen, touch
 from skewless.windows.hot_keys import LINK, HotKeys
+from skewless.windows.hot_rewards import (
+    buffer_reward,
+    rewards_have_room,
+    with_room_for_rewards,
+)
 from skewless.windows.hot_window import (
     begin_window,
     hot_window_bytes_bound,
@@ -31,6 +36,7 @@ from skewless.windows.hot_window import (
 )
 from skewless.windows.loads import SlidingLoads
 from skewless.windows.rows import FRAGMENTS, MARK, Rows, has_room
+from skewless.windows.table import Table
 from skewless.windows.values import best_worker, set_value, value_of
 
 __all__ = ["Dalton"]
@@ -60,7 +66,9 @@ class DaltonState(NamedTuple):
     """uint64, (1,): random generator."""
 
 
-class _Settings(NamedTuple):
+class DaltonSettings(NamedTuple):
+    """Parameters as the kernels read them."""
+
     n_workers: int
     slide: int
     stats_window: int
@@ -195,7 +203,7 @@ class Dalton(Partitioner):
                 f"Dalton: time must not decrease from chunk to chunk, got {chunk.time[0]} after "
                 f"{self.state.last[0]}; number the tuples of a chunk on from the chunk before."
             )
-        settings = _Settings(
+        settings = DaltonSettings(
             self.n_workers,
             self.slide,
             self.stats_window or max(self.slide, 8 * self.n_workers),
@@ -205,13 +213,19 @@ class Dalton(Partitioner):
             self.max_split or self.n_workers + 1,
             np.uint64(self.seed),
         )
-        ahead = np.empty(_AHEAD, np.uint64), np.empty(_AHEAD, np.int64)
-        done = _route(self.state, settings, chunk.time, chunk.key, 0, out, *ahead)
-        while done < len(chunk):
-            keys, cold, larger = with_room(self.state, settings.seed)
-            self.state = self.state._replace(keys=keys, cold=cold, rows=larger)
-            done = _route(self.state, settings, chunk.time, chunk.key, done, out, *ahead)
+        self.state, _ = advance(self.state, settings, chunk.time, chunk.key, out)
         self.state.last[0] = chunk.time[-1]
+        return out
+
+    def forwards(self, keys: ArrayLike) -> NDArray[np.bool_]:
+        """Say of each key whether its partial result for this window may skip the final aggregation.
+
+        Asked when a slide ends (section 4.2): true for a key that is not hot and has not more than one
+        worker in the window, so that the partial result is the result.
+        """
+        found = Chunk(None, keys).key
+        out = np.ones(len(found), np.bool_)
+        hot_exchange.forwards(self.state, found, np.uint64(self.seed), False, out)
         return out
 
     def state_bytes_bound(self, n_keys: int) -> int:
@@ -233,8 +247,31 @@ class Dalton(Partitioner):
         return judge.route(Chunk(sample.time + len(sample), keys))
 
 
+def advance(
+    state: DaltonState,
+    settings: DaltonSettings,
+    times: NDArray[np.int64],
+    keys: NDArray[np.uint64],
+    out: NDArray[np.int32],
+    rewards: Table | None = None,
+) -> tuple[DaltonState, Table | None]:
+    """Route tuples, with a larger state where one is needed; return it.
+
+    With a buffer, rewards are put there and change no value.
+    """
+    ahead = np.empty(_AHEAD, np.uint64), np.empty(_AHEAD, np.int64)
+    done = _route(state, settings, times, keys, 0, out, *ahead, rewards)
+    while done < len(keys):
+        hot, cold, larger = with_room(state, settings.seed)
+        state = state._replace(keys=hot, cold=cold, rows=larger)
+        if rewards is not None and not rewards_have_room(rewards):
+            rewards = with_room_for_rewards(rewards, settings.seed)
+        done = _route(state, settings, times, keys, done, out, *ahead, rewards)
+    return state, rewards
+
+
 @inline_kernel
-def _choose(state: DaltonState, settings: _Settings, own: int, home: int, oldest: int) -> int:
+def _choose(state: DaltonState, settings: DaltonSettings, own: int, home: int, oldest: int) -> int:
     """Line 4, and the exploration of section 3.2."""
     if unit_interval(next_random(state.words)) >= settings.epsilon:
         best: int = best_worker(state.rows.row, state.rows.winner, own, home)
@@ -248,12 +285,15 @@ def _choose(state: DaltonState, settings: _Settings, own: int, home: int, oldest
 @inline_kernel
 def _serve(
     state: DaltonState,
-    settings: _Settings,
+    settings: DaltonSettings,
     own: int,
     home: int,
     slide: int,
     oldest: int,
     mean: float,
+    key: np.uint64,
+    mixed: np.uint64,
+    rewards: Table | None,
 ) -> int:
     """Lines 4 to 9 for a key with a row; `mean` is the load of a worker with this tuple."""
     rows_, load = state.rows, state.loads.window
@@ -269,22 +309,33 @@ def _serve(
         imbalance = (loaded - mean) / max(loaded, mean)
         aggregation = row[own, FRAGMENTS] / settings.n_workers
         reward = -(settings.p1 * imbalance + (1.0 - settings.p1) * aggregation)
-        q = value_of(row, rows_.value, own, cell)
-        q += settings.gamma * (reward - q)
-        set_value(row, rows_.value, rows_.winner, own, cell, home, q)
+        if rewards is None:
+            q = value_of(row, rows_.value, own, cell)
+            q += settings.gamma * (reward - q)
+            set_value(row, rows_.value, rows_.winner, own, cell, home, q)
+        else:
+            buffer_reward(rewards, mixed, key, worker, settings.gamma, reward)
     return worker
+
+
+@inline_kernel
+def _has_room(state: DaltonState, rewards: Table | None) -> bool:
+    if rewards is None:
+        return window_has_room(state)
+    return window_has_room(state) and rewards_have_room(rewards)
 
 
 @lean_kernel
 def _route(
     state: DaltonState,
-    settings: _Settings,
+    settings: DaltonSettings,
     times: NDArray[np.int64],
     keys: NDArray[np.uint64],
     first: int,
     out: NDArray[np.int32],
     mixed: NDArray[np.uint64],
     link: NDArray[np.int64],
+    rewards: Table | None,
 ) -> int:
     """Algorithm 1 from tuple `first` on; return the number of the tuple that finds no room.
 
@@ -296,12 +347,12 @@ def _route(
     entry, used, place_of = keys_.table.entry, keys_.table.used, keys_.place
     row = rows_.row
     n, n_slides, seed = settings.n_workers, len(state.loads.slides), settings.seed
-    i, room, none = first, window_has_room(state), np.uint64(len(entry))
+    i, room, none = first, _has_room(state, rewards), np.uint64(len(entry))
     while i < len(keys):
         # Until the next slide or statistics window begins.
         if times[i] >= min(keys_.start[0] + settings.stats_window, state.start[0] + settings.slide):
             turn_window(state, settings.slide, settings.stats_window, n, seed, times[i])
-            room = window_has_room(state)
+            room = _has_room(state, rewards)
         until = min(keys_.start[0] + settings.stats_window, state.start[0] + settings.slide)
         slide, number, heavy = state.slide[0], keys_.number[0], keys_.heavy[0]
         oldest, begin, stopped = slide - n_slides + 1, i, False
@@ -331,10 +382,15 @@ def _route(
                     own = hot_keys.heat(
                         keys_, rows_, cold, place, key, mixed[j], seed, own, home, oldest
                     )
-                    room = window_has_room(state)
+                    room = _has_room(state, rewards)
                 if own >= 0:
-                    out[i] = _serve(state, settings, own, home, slide, oldest, (total + i) / n)
+                    mean = (total + i) / n
+                    out[i] = _serve(
+                        state, settings, own, home, slide, oldest, mean, key, mixed[j], rewards
+                    )
                     room = room and has_room(rows_)
+                    if rewards is not None:
+                        room = room and rewards_have_room(rewards)
                 else:
                     out[i] = home  # line 8
                     load[np.uint64(home)] += 1
