@@ -32,7 +32,8 @@ class Agent(Dalton):
     def message(self, t: int) -> dict[str, Any]:
         """Lines 15 and 16."""
         assert self.start is not None
-        top = sorted(self.count, key=lambda k: (-self.count[k], k))[: self.n]
+        others = [k for k in self.count if k not in self.q]
+        top = sorted(others, key=lambda k: (-self.count[k], k))[: self.n]
         sync = {
             "time": t,
             "total": self.total,
@@ -135,21 +136,20 @@ class Reducer:
             "total": total,
             "interval": self.interval,
             "q": {k: self._mean(k, messages) for k in hot},
-            "expiry": {k: now + latency + 2 * self.interval for k in hot},
+            "expiry": dict.fromkeys(hot, now + latency + 2 * self.interval),
         }
 
     def _mean(self, k: int, messages: list[dict[str, Any]]) -> list[float]:
-        """The weighted mean of the rows, taken in one by one; weights 1 if all are 0."""
-        rows = [(m["count"][k], m["q"][k]) for m in messages if k in m["q"]]
-        if not any(f for f, _ in rows):
-            rows = [(1, q) for _, q in rows]
+        """The mean of the rows weighted by frequency, taken in one by one."""
         mean, weight = [-2.0] * self.n, 0
-        for f, q in rows:
-            if f > 0 and weight == 0:
-                mean, weight = q, f
-            elif f > 0:
-                weight += f
-                mean = [a + f / weight * (b - a) for a, b in zip(mean, q, strict=True)]
+        for m in messages:
+            if k in m["q"]:
+                f, q = m["count"][k], m["q"][k]
+                before, weight = weight, weight + f
+                if before == 0:
+                    mean = q
+                else:
+                    mean = [a + f / weight * (b - a) for a, b in zip(mean, q, strict=True)]
         return mean
 
 
@@ -171,7 +171,7 @@ class CooperativeDalton:
         interval = sync or max(slide, 8 * n)
         self.latency = latency
         self.agents = [Agent(n, j, interval, slide=slide, **settings) for j in range(sources)]
-        floor = shortest or max(slide // 16, 8 * n)
+        floor = shortest or max(slide // 16, 64 * n)
         self.reducer = Reducer(n, interval, floor, adaptive=adaptive)
         self.messages: dict[int, dict[str, Any]] = {}
         self.reply: dict[str, Any] | None = None

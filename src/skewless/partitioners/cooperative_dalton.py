@@ -78,7 +78,7 @@ class CooperativeDalton(Partitioner):
         Whether that interval halves while the reducer is idle, and doubles while it is late.
     shortest : int of at least 1, optional
         The interval does not shrink below this, nor below `sync` if that is less; by default a
-        sixteenth of a slide, but at least ``8 * n_workers``.
+        sixteenth of a slide, but at least ``64 * n_workers``.
     latency : int of at least 0
         Time from the last SYNC of a round to the reply: what the reducer and the network take.
     epsilon : float in [0, 1]
@@ -185,7 +185,7 @@ class CooperativeDalton(Partitioner):
             n_workers,
             sources,
             interval=interval,
-            shortest=shortest or max(slide // 16, 8 * n_workers),
+            shortest=shortest or max(slide // 16, 64 * n_workers),
             adaptive=adaptive,
         )
         self.under_way: Reply | None = None
@@ -332,7 +332,8 @@ class _Run:
     def deliver(self, at: int) -> None:
         """Let the reply under way reach all partitioners before tuple `at` (lines 17 to 20)."""
         policy, reply = self.policy, self.policy.under_way
-        assert reply is not None
+        if reply is None:
+            return
         policy.under_way = None
         policy.state.interval[0], policy.state.reached[0] = reply.interval, reply.time
         for source in range(policy.sources):

@@ -319,10 +319,15 @@ def _serve(
 
 
 @inline_kernel
-def _has_room(state: DaltonState, rewards: Table | None) -> bool:
+def _has_row_room(rows: Rows, rewards: Table | None) -> bool:
     if rewards is None:
-        return window_has_room(state)
-    return window_has_room(state) and rewards_have_room(rewards)
+        return has_room(rows)
+    return has_room(rows) and rewards_have_room(rewards)
+
+
+@inline_kernel
+def _has_room(state: DaltonState, rewards: Table | None) -> bool:
+    return window_has_room(state) and _has_row_room(state.rows, rewards)
 
 
 @lean_kernel
@@ -388,9 +393,7 @@ def _route(
                     out[i] = _serve(
                         state, settings, own, home, slide, oldest, mean, key, mixed[j], rewards
                     )
-                    room = room and has_room(rows_)
-                    if rewards is not None:
-                        room = room and rewards_have_room(rewards)
+                    room = room and _has_row_room(rows_, rewards)
                 else:
                     out[i] = home  # line 8
                     load[np.uint64(home)] += 1

@@ -15,16 +15,17 @@ from skewless.partitioners.dalton import DaltonSettings, DaltonState, advance
 from skewless.partitioners.q_table_reducer import Reply, Sync
 from skewless.windows.hot_exchange import (
     forget_rows,
-    heaviest,
+    heaviest_cold,
     hot_rows,
     hot_values,
     indexed,
+    keep_hot,
     take_over,
 )
 from skewless.windows.hot_keys import close_statistics, counts_of
 from skewless.windows.hot_rewards import buffered, forget_rewards, no_rewards
 from skewless.windows.hot_window import begin_window, no_hot_window, with_room
-from skewless.windows.rows import DEAD, KEY, MARK, SHAPE, UNSEEN
+from skewless.windows.rows import MARK, UNSEEN
 from skewless.windows.table import Table
 
 __all__ = [
@@ -105,19 +106,17 @@ def report(agent: Agent, source: int, interval: int, now: int, seed: np.uint64) 
     """Return the SYNC message, sent at time `now`, and await the reply (lines 14 to 16)."""
     keys, rows = agent.learner.keys, agent.learner.rows
     which = hot_rows(rows)
-    hot = rows.row[which, KEY].view(np.uint64)
-    values = np.empty((len(hot), len(agent.learner.loads.window)))
-    counts = np.empty(len(hot), np.int64)
-    hot_values(rows, which, values)
-    counts_of(keys, hot, seed, counts)
-    top, frequency = heaviest(keys, values.shape[1])
-    others = ~np.isin(top, hot)
+    hot, counts = np.empty(len(which), np.uint64), np.empty(len(which), np.int64)
+    values = np.empty((len(which), len(agent.learner.loads.window)))
+    if len(which):
+        hot_values(keys, rows, which, seed, hot, counts, values)
+    cold, frequency = heaviest_cold(keys, rows, values.shape[1])
     sync = Sync(
         source,
         now,
         int(keys.total[0]),
-        np.concatenate((hot, top[others])),
-        np.concatenate((counts, frequency[others])),
+        np.concatenate((hot, cold)),
+        np.concatenate((counts, frequency)),
         values,
         bool(agent.late[0]),
     )
@@ -132,15 +131,10 @@ def accept(agent: Agent, reply: Reply, seed: np.uint64) -> Agent:
     learner, keys = agent.learner, agent.learner.keys
     keys.heavy[0] = -(-reply.total // len(learner.loads.window))
     names, values, marks = _with_rewards(agent, reply, seed)
-    row = learner.rows.row
-    which = hot_rows(learner.rows)
-    gone = which[~np.isin(row[which, KEY].view(np.uint64), names)]
-    oldest = int(learner.slide[0]) - len(learner.loads.slides) + 1
-    forget_rows(learner.rows, gone, oldest)
-    known = row[row[:, SHAPE] != DEAD, KEY].view(np.uint64)
-    if keys.heavy[0] == 1 or not np.isin(names, known).all():
+    have_rows = keep_hot(learner, names, seed)
+    if keys.heavy[0] == 1 or not have_rows:
         learner = learner._replace(cold=indexed(learner.cold, seed))
-    done = take_over(learner, names, values, marks, seed, 0)
+    done = take_over(learner, names, values, marks, seed, 0) if len(names) else 0
     while done < len(names):
         hot, cold, larger = with_room(learner, seed)
         learner = learner._replace(keys=hot, cold=cold, rows=larger)
@@ -166,22 +160,30 @@ def _with_rewards(
     late = buffered(agent.rewards)
     if len(late.keys) == 0:
         return names, values, marks
-    others = np.setdiff1d(late.keys, names)
+    others = np.unique(late.keys)
+    others = others[_place_in(names, others) < 0]
     counts = np.empty(len(others), np.int64)
     counts_of(keys, others, seed, counts)
     others = others[counts >= keys.heavy[0]]
-    names = np.concatenate((names, others))
     values = np.concatenate((values, np.full((len(others), values.shape[1]), UNSEEN)))
     marks = np.concatenate((marks, np.full(len(others), number)))
-    if len(names) == 0:
-        return names, values, marks
-    order = np.argsort(names)
-    place = np.minimum(np.searchsorted(names, late.keys, sorter=order), len(names) - 1)
-    row = order[place]
-    stays = names[row] == late.keys
-    cell = row[stays], late.workers[stays]
+    if len(others):
+        names = np.concatenate((names, others))
+        order = np.argsort(names)
+        names, values, marks = names[order], values[order], marks[order]
+    place = _place_in(names, late.keys)
+    stays = place >= 0
+    cell = place[stays], late.workers[stays]
     values[cell] = late.keep[stays] * values[cell] + late.gain[stays]
     return names, values, marks
+
+
+def _place_in(names: NDArray[np.uint64], keys: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Return where each key is among the ascending `names`, or -1."""
+    if len(names) == 0:
+        return np.full(len(keys), -1)
+    place = np.minimum(np.searchsorted(names, keys), len(names) - 1)
+    return np.where(names[place] == keys, place, -1)
 
 
 def expire(agent: Agent) -> None:

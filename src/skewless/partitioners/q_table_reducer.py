@@ -31,7 +31,7 @@ class Sync(NamedTuple):
     total: int
     """Tuples since the partitioner's last SYNC."""
     keys: NDArray[np.uint64]
-    """uint64, (K,): the keys of its Q-table, then its most frequent keys that are not among them."""
+    """uint64, (K,): the keys of its Q-table, then the n most frequent of its others."""
     counts: NDArray[np.int64]
     """int64, (K,): tuples of each key since the last SYNC."""
     values: NDArray[np.float64]
@@ -187,19 +187,15 @@ def _global_table(
     np.add.at(counts, which, np.concatenate([each.counts for each in round_]))
     keys = names[counts * n_workers >= total]  # f(k) >= GL / n
     # Section 4.1: Q(k, c) = sum of f_j(k) Q_j(k, c), over the sum of the f_j(k) of those with a row.
-    rows = [_rows_of(each, keys) for each in round_]
-    known = np.zeros(len(keys), np.int64)
-    for place, _, weights in rows:
-        known[place] += weights
     values, weight = np.full((len(keys), n_workers), UNSEEN), np.zeros(len(keys))
-    for place, theirs, weights in rows:
-        # Nobody who has a row saw the key of late: then all rows count alike.
-        share = np.where(known[place] == 0, 1, weights)
-        place, theirs, share = place[share > 0], theirs[share > 0], share[share > 0]
+    if len(keys) == 0:
+        return keys, values
+    rows = [_rows_of(each, keys) for each in round_]
+    for place, theirs, counts in rows:
         before = weight[place]
-        weight[place] += share
+        weight[place] += counts
         # Step by step, so that rows that agree stay as they are.
-        step = (share / weight[place])[:, None]
+        step = (counts / np.maximum(weight[place], 1))[:, None]
         mean = values[place] + step * (theirs - values[place])
         values[place] = np.where(before[:, None] == 0, theirs, mean)
     return keys, values

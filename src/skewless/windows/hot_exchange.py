@@ -12,11 +12,12 @@ from skewless.kernel import lean_kernel, mix, spread
 from skewless.windows import cold_log
 from skewless.windows.cold_log import ColdLog
 from skewless.windows.fragments import forget_values, holder, replace_values
-from skewless.windows.hot_keys import HotKeys, adopt, counted, find_row
+from skewless.windows.hot_keys import HotKeys, adopt, cold_counts, counts_of, find_row
 from skewless.windows.hot_window import HasWindow
 from skewless.windows.rows import (
     DEAD,
     FRAGMENTS,
+    KEY,
     MARK,
     SHAPE,
     UNSEEN,
@@ -29,25 +30,34 @@ from skewless.windows.rows import (
 __all__ = [
     "forget_rows",
     "forwards",
-    "heaviest",
+    "heaviest_cold",
     "hot_rows",
     "hot_values",
     "indexed",
+    "keep_hot",
     "take_over",
 ]
 
 
-def heaviest(keys: HotKeys, n: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return the `n` most frequent keys of the statistics window and their counts; lower keys first.
+def heaviest_cold(
+    keys: HotKeys, rows: Rows, n: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the `n` most frequent keys of the statistics window that are not hot, and their counts.
+
+    Of equally frequent keys those with the lowest numbers.
 
     Examples
     --------
     >>> from skewless.windows.hot_keys import no_hot_keys
-    >>> len(heaviest(no_hot_keys(16), 3)[0])
+    >>> from skewless.windows.rows import no_rows
+    >>> len(heaviest_cold(no_hot_keys(16), no_rows(60, 8), 3)[0])
     0
     """
-    names, counts = counted(keys)
-    if len(names) <= n:
+    names = np.empty(keys.table.used[0], np.uint64)
+    counts = np.empty(len(names), np.int64)
+    cold = cold_counts(keys, rows.row, names, counts)
+    names, counts = names[:cold], counts[:cold]
+    if cold <= n:
         return names, counts
     least = np.partition(counts, -n)[-n]
     sure, equal = np.flatnonzero(counts > least), np.flatnonzero(counts == least)
@@ -68,12 +78,21 @@ def hot_rows(rows: Rows) -> NDArray[np.intp]:
 
 
 @lean_kernel
-def hot_values(rows: Rows, which: NDArray[np.intp], out: NDArray[np.float64]) -> None:
-    """Write the value of every worker of some rows; `out` has a row for each."""
+def hot_values(
+    keys: HotKeys,
+    rows: Rows,
+    which: NDArray[np.intp],
+    seed: np.uint64,
+    names: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    out: NDArray[np.float64],
+) -> None:
+    """Write key, tuples in this statistics window and value of every worker of some rows."""
     row = rows.row
     real = row.view(np.float64)
     for j in range(len(which)):
         i = which[j]
+        names[j] = np.uint64(row[i, KEY])
         if row[i, SHAPE] <= -2:
             for worker in range(out.shape[1]):
                 out[j, worker] = rows.value[-2 - row[i, SHAPE], worker]
@@ -81,6 +100,7 @@ def hot_values(rows: Rows, which: NDArray[np.intp], out: NDArray[np.float64]) ->
         out[j, :] = UNSEEN
         for cell in range(row[i, SHAPE]):
             out[j, row[i, WORKER + 3 * cell]] = real[i, VALUE + 3 * cell]
+    counts_of(keys, names, seed, counts)
 
 
 @lean_kernel
@@ -88,6 +108,27 @@ def forget_rows(rows: Rows, which: NDArray[np.intp], oldest: int) -> None:
     """Make the keys of some rows cold."""
     for j in range(len(which)):
         forget_values(rows, which[j], oldest)
+
+
+@lean_kernel
+def keep_hot(state: HasWindow, names: NDArray[np.uint64], seed: np.uint64) -> bool:
+    """Make all keys cold that are not in `names`, ascending; say whether each of these has a row."""
+    rows, row, have_rows = state.rows, state.rows.row, True
+    oldest = state.slide[0] - len(state.loads.slides) + 1
+    for i in range(len(row)):
+        if row[i, SHAPE] != DEAD and row[i, MARK] >= 0:
+            key, low, high = np.uint64(row[i, KEY]), 0, len(names)
+            while low < high:
+                middle = (low + high) >> 1
+                if names[middle] < key:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low == len(names) or names[low] != key:
+                forget_values(rows, i, oldest)
+    for j in range(len(names)):
+        have_rows = have_rows and find_row(state.keys, row, mix(names[j], seed), names[j]) >= 0
+    return have_rows
 
 
 def indexed(log: ColdLog, seed: np.uint64) -> ColdLog:

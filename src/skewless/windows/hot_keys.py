@@ -32,8 +32,8 @@ __all__ = [
     "HotKeys",
     "adopt",
     "close_statistics",
+    "cold_counts",
     "count_key",
-    "counted",
     "counts_of",
     "fetch_rows",
     "find_row",
@@ -312,16 +312,20 @@ def counts_of(
         out[j] = entry[place, COUNT] if entry[place, _WINDOW] == number else 0
 
 
-def counted(keys: HotKeys) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Return all keys of this statistics window, and the tuples of each.
-
-    Examples
-    --------
-    >>> [len(column) for column in counted(no_hot_keys(16))]
-    [0, 0]
-    """
-    live = keys.table.entry[keys.table.entry[:, _WINDOW] == keys.number[0]]
-    return live[:, _KEY].view(np.uint64), live[:, COUNT]
+@lean_kernel
+def cold_counts(
+    keys: HotKeys, row: NDArray[np.int64], names: NDArray[np.uint64], counts: NDArray[np.int64]
+) -> int:
+    """Write the keys of this statistics window that are not hot, and their tuples; say how many."""
+    entry, number, n = keys.table.entry, keys.number[0], 0
+    for place in range(len(entry)):
+        if entry[place, _WINDOW] == number:
+            key = np.uint64(entry[place, _KEY])
+            own = row_of(entry, row, np.uint64(place), key)
+            if own < 0 or row[own, MARK] < 0:
+                names[n], counts[n] = key, entry[place, COUNT]
+                n += 1
+    return n
 
 
 def close_statistics(keys: HotKeys) -> None:

@@ -54,17 +54,34 @@ class HasWindow(Protocol):
     """What the kernels read; a NamedTuple with at least these fields."""
 
     @property
-    def keys(self) -> HotKeys: ...
+    def keys(self) -> HotKeys:
+        """Frequencies, and which keys are hot."""
+        ...
+
     @property
-    def cold(self) -> ColdLog: ...
+    def cold(self) -> ColdLog:
+        """Fragments of the keys without a row."""
+        ...
+
     @property
-    def rows(self) -> Rows: ...
+    def rows(self) -> Rows:
+        """Values and fragments of the others."""
+        ...
+
     @property
-    def loads(self) -> SlidingLoads: ...
+    def loads(self) -> SlidingLoads:
+        """Tuples per worker."""
+        ...
+
     @property
-    def slide(self) -> NDArray[np.int64]: ...
+    def slide(self) -> NDArray[np.int64]:
+        """Number of the slide."""
+        ...
+
     @property
-    def start(self) -> NDArray[np.int64]: ...
+    def start(self) -> NDArray[np.int64]:
+        """When it began."""
+        ...
 
 
 def no_hot_window(n_slides: int, n_workers: int) -> HotWindow:
