@@ -18,7 +18,7 @@ class Agent(Dalton):
         self.source, self.random = source, SplitMix64(self.seed + source)
         self.start: int | None = None  # of the statistics window
         self.interval = interval
-        self.waits, self.late = False, False
+        self.sent, self.waits, self.late = 0, False, False
         self.threshold = math.inf  # the load L of the algorithm
         self.expiry: dict[int, float] = {}
         self.buffer: list[tuple[int, int, float]] = []
@@ -43,12 +43,11 @@ class Agent(Dalton):
         }
         self.count, self.total = Counter(), 0
         self.start += (t - self.start) // self.interval * self.interval
-        self.waits, self.late = True, False
+        self.sent, self.waits, self.late = t, True, False
         return sync
 
     def receive(self, reply: dict[str, Any]) -> None:
         """Lines 17 to 20."""
-        assert self.start is not None
         self.q = {k: list(row) for k, row in reply["q"].items()}
         self.expiry = dict(reply["expiry"])
         self.threshold = reply["total"]
@@ -64,7 +63,7 @@ class Agent(Dalton):
                 self.q[k][c] = keep * self.q[k][c] + gain
         self.buffer = []
         self.interval = reply["interval"]
-        self.late = reply["time"] > self.start + self.interval
+        self.late = reply["time"] > self.sent + self.interval
         self.waits = False
 
     def route(self, t: int, k: int) -> int:

@@ -111,7 +111,7 @@ class CooperativeDalton(Partitioner):
     Deviations from the paper: the printed mean of Q-tables divides by GL and by the number of sources,
     which shrinks Q against the rewards; here it is ``sum f_j Q_j / sum f_j`` over the sources that
     have a row. A partitioner whose SYNC falls due while it awaits a reply sends it after the reply,
-    and is late if the reply came after the interval that it names. The first round of all does not
+    and is late if the reply took longer than the interval that it names. The first round of all does not
     shorten the interval. Hot keys of a reply expire two intervals after it. Several rewards of a key
     at a worker are merged into one step. Nothing is hot before the first reply. `max_split` is not in
     the paper.
@@ -220,7 +220,7 @@ class CooperativeDalton(Partitioner):
         were hot on all workers at all sources.
         """
         n = self.n_workers
-        agent = hot_window_bytes_bound(n_keys, self.n_slides, n) + 26
+        agent = hot_window_bytes_bound(n_keys, self.n_slides, n) + 34
         message = n_keys * (8 * n + 16)
         return self.sources * (agent + rewards_bytes_bound(n_keys * n) + message) + message + 32
 
@@ -323,7 +323,9 @@ class _Run:
             due = agent.expiry[0] if agent.awaits[0] else agent.start[0] + self.policy.interval
             if due == NEVER:
                 continue
-            mine = max(int(np.searchsorted(self.times[source], due)), self.done[source])
+            # Each SYNC reports a tuple at least.
+            done = self.done[source] + int(not agent.awaits[0] and agent.learner.keys.total[0] == 0)
+            mine = max(int(np.searchsorted(self.times[source], due)), done)
             if mine < len(self.times[source]):
                 event = _EXPIRY if agent.awaits[0] else _SYNC
                 found = min(found, (self.first[source] + n * mine, event, source))

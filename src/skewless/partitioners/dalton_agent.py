@@ -55,12 +55,14 @@ class Agent(NamedTuple):
     """Rewards since the SYNC that waits for its reply."""
     start: NDArray[np.int64]
     """int64, (1,): when the statistics window began, in the unit of time; or `NEVER`."""
+    sent: NDArray[np.int64]
+    """int64, (1,): when the last SYNC was sent, or `NEVER`."""
     expiry: NDArray[np.int64]
     """int64, (1,): when the keys of the last reply stop to be hot, or `NEVER` if they have."""
     awaits: NDArray[np.bool_]
     """bool, (1,): whether the reply to its SYNC is still to come (the state AWAIT)."""
     late: NDArray[np.bool_]
-    """bool, (1,): whether the last reply came when the next SYNC was already due."""
+    """bool, (1,): whether the last reply took longer than the interval that it names."""
 
 
 def new_agent(n_slides: int, n_workers: int, seed: int) -> Agent:
@@ -75,6 +77,7 @@ def new_agent(n_slides: int, n_workers: int, seed: int) -> Agent:
     return Agent(
         DaltonState(*window, words=np.array([seed % 2**64], np.uint64)),
         no_rewards(),
+        np.full(1, NEVER),
         np.full(1, NEVER),
         np.full(1, NEVER),
         np.zeros(1, np.bool_),
@@ -122,7 +125,7 @@ def report(agent: Agent, source: int, interval: int, now: int, seed: np.uint64) 
     )
     close_statistics(keys)
     agent.start[0] += (now - agent.start[0]) // interval * interval
-    agent.awaits[0], agent.late[0] = True, False
+    agent.sent[0], agent.awaits[0], agent.late[0] = now, True, False
     return sync
 
 
@@ -142,7 +145,7 @@ def accept(agent: Agent, reply: Reply, seed: np.uint64) -> Agent:
     learner.keys.n_hot[:] = 0
     forget_rewards(agent.rewards)
     agent.expiry[0] = reply.expiry[0] if len(reply.expiry) else NEVER
-    agent.late[0] = reply.time > agent.start[0] + reply.interval
+    agent.late[0] = reply.time > agent.sent[0] + reply.interval
     agent.awaits[0] = False
     return agent._replace(learner=learner)
 
