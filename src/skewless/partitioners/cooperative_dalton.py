@@ -16,7 +16,6 @@ from skewless.chunk import Chunk
 from skewless.errors import DataError, ParameterError
 from skewless.parameters import Count, Range, Seed
 from skewless.partitioners.base import Partitioner
-from skewless.partitioners.dalton import DaltonSettings
 from skewless.partitioners.dalton_agent import (
     ENDLESS,
     NEVER,
@@ -28,6 +27,7 @@ from skewless.partitioners.dalton_agent import (
     new_agent,
     report,
 )
+from skewless.partitioners.dalton_learner import DaltonSettings
 from skewless.partitioners.q_table_reducer import QTableReducer, Reply, message_bytes
 from skewless.windows import hot_exchange
 from skewless.windows.hot_rewards import rewards_bytes_bound

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.partitioners.dalton import DaltonSettings, DaltonState, advance
+from skewless.partitioners.dalton_learner import DaltonSettings, DaltonState, advance
 from skewless.partitioners.q_table_reducer import Reply, Sync
 from skewless.windows.hot_exchange import (
     forget_rows,
