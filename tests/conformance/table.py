@@ -48,6 +48,22 @@ PARAMETERS: dict[str, list[dict[str, Any]]] = {
         {"n_workers": 2, "window": 60, "slide": 20, "epsilon": 0.5},
         {"n_workers": 7, "window": 45, "slide": 20, "stats_window": 30, "seed": 3},
         {"n_workers": 9, "window": 30, "slide": 30, "p1": 0.9, "max_split": 2},
+        {
+            "n_workers": 2,
+            "window": 60,
+            "slide": 20,
+            "stats_window": 30,
+            "statistics": "count_min",
+        },
+        {
+            "n_workers": 12,
+            "window": 45,
+            "slide": 20,
+            "stats_window": 30,
+            "statistics": "hybrid",
+            "switch_keys": 5,
+            "seed": 3,
+        },
     ],
     "cooperative_dalton": [
         {"n_workers": 1, "window": 40, "slide": 20, "sync": 20, "adaptive": False},

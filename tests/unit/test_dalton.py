@@ -55,6 +55,14 @@ SETTINGS = {
     "explores only": {"window": 300, "slide": 20, "stats_window": 20, "epsilon": 1.0},
     "never explores": {"window": 300, "slide": 20, "stats_window": 20, "epsilon": 0.0, "p1": 1.0},
     "too slow to learn": {"window": 300, "slide": 20, "stats_window": 20, "gamma": 1e-300},
+    "sketched": {"window": 300, "slide": 20, "stats_window": 60, "statistics": "count_min"},
+    "hybrid": {
+        "window": 300,
+        "slide": 20,
+        "stats_window": 60,
+        "statistics": "hybrid",
+        "switch_keys": 25,
+    },
     "capped": {"window": 400, "slide": 20, "stats_window": 20, "epsilon": 0.4, "max_split": 2},
 }
 

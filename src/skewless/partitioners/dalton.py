@@ -16,11 +16,19 @@ from skewless.chunk import Chunk
 from skewless.errors import DataError, ParameterError
 from skewless.parameters import Count, Range, Seed
 from skewless.partitioners.base import Partitioner
+from skewless.partitioners.dalton_estimates import (
+    Estimates,
+    advance_estimating,
+    estimates_bytes,
+    no_estimates,
+)
 from skewless.partitioners.dalton_learner import DaltonSettings, DaltonState, advance
 from skewless.windows import hot_exchange
 from skewless.windows.hot_window import hot_window_bytes_bound, no_hot_window
 
 __all__ = ["Dalton"]
+
+_STATISTICS = ("exact", "count_min", "hybrid")
 
 
 class Dalton(Partitioner):
@@ -40,6 +48,11 @@ class Dalton(Partitioner):
     stats_window : int of at least 1, optional
         Length of the tumbling window in which hot keys are found; by default a slide, but at least
         ``8 * n_workers``.
+    statistics : str
+        How frequencies are counted: ``"exact"``, by a sketch (``"count_min"``), or ``"hybrid"``, which
+        takes the sketch for a statistics window if the one before had many keys.
+    switch_keys : int of at least 1
+        How many keys are many for ``"hybrid"``.
     epsilon : float in [0, 1]
         Part of the tuples of hot keys that go to a random worker, to explore.
     gamma : float in (0, 1]
@@ -88,6 +101,8 @@ class Dalton(Partitioner):
     window: int
     slide: int
     stats_window: int | None
+    statistics: str
+    switch_keys: int
     epsilon: float
     gamma: float
     p1: float
@@ -101,6 +116,8 @@ class Dalton(Partitioner):
         window: Count = 60_000,
         slide: Count = 1_000,
         stats_window: Count | None = None,
+        statistics: str = "exact",
+        switch_keys: Count = 100_000,
         epsilon: Annotated[float, Range(0, 1)] = 0.1,
         gamma: Annotated[float, Range(0, 1, low_open=True)] = 0.1,
         p1: Annotated[float, Range(0, 1)] = 0.5,
@@ -112,6 +129,8 @@ class Dalton(Partitioner):
             window=window,
             slide=slide,
             stats_window=stats_window,
+            statistics=statistics,
+            switch_keys=switch_keys,
             epsilon=epsilon,
             gamma=gamma,
             p1=p1,
@@ -123,6 +142,13 @@ class Dalton(Partitioner):
                 f"Dalton: slide must be at most the window of {window}, got {slide}; tuples between "
                 f"two windows would belong to none."
             )
+        if statistics not in _STATISTICS:
+            raise ParameterError(
+                f"Dalton: statistics must be one of {', '.join(_STATISTICS)}, got {statistics!r}."
+            )
+        self.estimates: Estimates | None = None
+        if statistics != "exact":
+            self.estimates = no_estimates(n_workers, sketching=statistics == "count_min")
         window_ = no_hot_window(self.n_slides, n_workers)
         self.state = DaltonState(*window_, words=np.array([seed], np.uint64))
 
@@ -157,7 +183,13 @@ class Dalton(Partitioner):
             self.max_split or self.n_workers + 1,
             np.uint64(self.seed),
         )
-        self.state, _ = advance(self.state, settings, chunk.time, chunk.key, out)
+        if self.estimates is None:
+            self.state, _ = advance(self.state, settings, chunk.time, chunk.key, out)
+        else:
+            switch = self.switch_keys if self.statistics == "hybrid" else 0
+            self.state = advance_estimating(
+                self.state, self.estimates, settings, switch, chunk.time, chunk.key, out
+            )
         self.state.last[0] = chunk.time[-1]
         return out
 
@@ -172,13 +204,20 @@ class Dalton(Partitioner):
         hot_exchange.forwards(self.state, found, np.uint64(self.seed), False, out)
         return out
 
+    @property
+    def state_bytes(self) -> int:
+        """Bytes that the state and the sketches hold now."""
+        sketches = estimates_bytes(self.n_workers) if self.estimates else 0
+        return super().state_bytes + sketches
+
     def state_bytes_bound(self, n_keys: int) -> int:
         """Return the most bytes of a state in whose windows there were at most `n_keys` keys.
 
         Windows are those of `window` and two of `stats_window` in a row. The bound holds even if all
         keys were hot on all workers; section 3.2 expects about n hot keys a statistics window.
         """
-        return hot_window_bytes_bound(n_keys, self.n_slides, self.n_workers) + 8
+        sketches = estimates_bytes(self.n_workers) if self.estimates else 0
+        return hot_window_bytes_bound(n_keys, self.n_slides, self.n_workers) + 8 + sketches
 
     def _settled(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Learn from the sample; judge by a second pass that does not explore."""
