@@ -21,7 +21,7 @@ class Dalton:
         slide: int,
         stats_window: int | None = None,
         statistics: str = "exact",
-        switch_keys: int = 100_000,
+        switch_keys: int = 50_000,
         epsilon: float = 0.1,
         gamma: float = 0.1,
         p1: float = 0.5,
