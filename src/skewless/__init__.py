@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from skewless.inspection import inspect
     from skewless.partitioners import (
-    from skewless.partitioners import (
         AM,
         CAM,
         CM,
         LM,
         PKG,
+        CooperativeDalton,
         DAGreedy,
         Dalton,
         DChoices,
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         PoTC,
         Shuffle,
         TimeBased,
-        Shuffle,
         WChoices,
     )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
@@ -37,6 +36,7 @@ __all__ = [
     "LM",
     "PKG",
     "Aggregator",
+    "CooperativeDalton",
     "DAGreedy",
     "DChoices",
     "Dalton",
@@ -63,20 +63,21 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
-    "AM": "skewless.partitioners",
-    "CAM": "skewless.partitioners",
-    "CM": "skewless.partitioners",
-    "DAGreedy": "skewless.partitioners",
-    "DChoices": "skewless.partitioners",
-    "Dalton": "skewless.partitioners",
     "Hash": "skewless.partitioners",
-    "OnGreedy": "skewless.partitioners",
-    "LM": "skewless.partitioners",
-    "PKG": "skewless.partitioners",
-    "PoTC": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
     "TimeBased": "skewless.partitioners",
+    "PKG": "skewless.partitioners",
+    "PoTC": "skewless.partitioners",
+    "OnGreedy": "skewless.partitioners",
+    "DChoices": "skewless.partitioners",
     "WChoices": "skewless.partitioners",
+    "CM": "skewless.partitioners",
+    "AM": "skewless.partitioners",
+    "CAM": "skewless.partitioners",
+    "LM": "skewless.partitioners",
+    "DAGreedy": "skewless.partitioners",
+    "Dalton": "skewless.partitioners",
+    "CooperativeDalton": "skewless.partitioners",
     "KIP": "skewless.planners",
     "Mixed": "skewless.planners",
     "OffGreedy": "skewless.planners",
@@ -86,9 +87,9 @@ _HOME = {
     "Scan": "skewless.planners",
     "WrapAround": "skewless.planners",
     "Routing": "skewless.routing",
+    "inspect": "skewless.inspection",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",
-    "inspect": "skewless.inspection",
     "repartition": "skewless.spark",
 }
 

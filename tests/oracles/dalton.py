@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 
+from tests.oracles.count_min import CountMin
 from tests.oracles.hashing import SplitMix64, mix, spread
+from tests.oracles.hyper_log_log import HyperLogLog
 
 
 class Dalton:
@@ -17,6 +20,8 @@ class Dalton:
         window: int,
         slide: int,
         stats_window: int | None = None,
+        statistics: str = "exact",
+        switch_keys: int = 50_000,
         epsilon: float = 0.1,
         gamma: float = 0.1,
         p1: float = 0.5,
@@ -34,6 +39,12 @@ class Dalton:
         self.total, self.total_prev = 0, 0
         self.q: dict[int, list[float]] = {}
         self.last_hot: dict[int, int] = {}
+        # The sketch of a window, and its distinct keys; or None where counts are exact.
+        self.statistics, self.switch_keys = statistics, switch_keys
+        self.sketch: CountMin | None = None
+        self.distinct: HyperLogLog | None = None
+        if statistics == "count_min":
+            self._sketch()
         # Per slide: loads of the workers, map from key to the workers it went to (section 3.3).
         self.slide_number: int | None = None
         self.slides: deque[tuple[int, list[int], dict[int, set[int]]]] = deque()
@@ -44,10 +55,10 @@ class Dalton:
         self._statistics_window(t // self.stats_window)
         self._slides(t // self.slide)
         # Lines 1 and 2.
-        self.count[k] += 1
+        frequency = self._count(k)
         self.total += 1
         # Line 3.
-        if self.total_prev > 0 and self.count[k] * self.n >= self.total_prev:
+        if self.total_prev > 0 and frequency * self.n >= self.total_prev:
             self.q.setdefault(k, [-2.0] * self.n)
             assert self.stats_number is not None
             self.last_hot[k] = self.stats_number
@@ -77,6 +88,21 @@ class Dalton:
             self.q[k][c] = self.q[k][c] + self.gamma * (reward - self.q[k][c])
         return c
 
+    def _count(self, k: int) -> int:
+        """UpdateFrequency and EstimateFrequency."""
+        if self.sketch is None or self.distinct is None:
+            self.count[k] += 1
+            return self.count[k]
+        self.sketch.update(k)
+        self.distinct.update(k)
+        return self.sketch.estimate(k)
+
+    def _sketch(self) -> None:
+        """An error of 1/(4n) of the window at most, in five rows."""
+        width = math.ceil(math.e * 4 * self.n)
+        self.sketch = CountMin(width, 5, conservative=True, seed=self.seed + 1)
+        self.distinct = HyperLogLog(12, 5, self.seed)
+
     def _workers_of(self, k: int) -> set[int]:
         """M_1(k) or X^A(k)."""
         now = self.slides[-1][2].get(k, set())
@@ -88,6 +114,13 @@ class Dalton:
         follows = self.stats_number is not None and number == self.stats_number + 1
         self.total_prev = self.total if follows else 0
         self.total = 0
+        keys: float = len(self.count) if self.distinct is None else self.distinct.estimate()
+        if self.stats_number is not None and self.statistics == "hybrid":
+            self.sketch = self.distinct = None
+            if follows and keys >= self.switch_keys:
+                self._sketch()
+        elif self.statistics == "count_min":
+            self._sketch()
         self.count.clear()
         self.stats_number = number
         for k in [k for k, last in self.last_hot.items() if last < number - 1]:

@@ -55,6 +55,14 @@ SETTINGS = {
     "explores only": {"window": 300, "slide": 20, "stats_window": 20, "epsilon": 1.0},
     "never explores": {"window": 300, "slide": 20, "stats_window": 20, "epsilon": 0.0, "p1": 1.0},
     "too slow to learn": {"window": 300, "slide": 20, "stats_window": 20, "gamma": 1e-300},
+    "sketched": {"window": 300, "slide": 20, "stats_window": 60, "statistics": "count_min"},
+    "hybrid": {
+        "window": 300,
+        "slide": 20,
+        "stats_window": 60,
+        "statistics": "hybrid",
+        "switch_keys": 25,
+    },
     "capped": {"window": 400, "slide": 20, "stats_window": 20, "epsilon": 0.4, "max_split": 2},
 }
 
@@ -198,6 +206,60 @@ def test_a_home_from_the_time_when_the_key_was_cold_counts_as_a_fragment():
     assert row[FRAGMENTS] <= 8
 
 
+@pytest.mark.parametrize("n_workers", [8, 64])
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 1.5])
+def test_a_sketch_misses_no_hot_key_and_hardly_adds_any(n_workers, exponent):
+    settings = {"window": 20_000, "slide": 1000, "stats_window": 10_000}
+    exact, sketched = (
+        Dalton(n_workers, statistics=statistics, **settings)
+        for statistics in ("exact", "count_min")
+    )
+    added, keys = 0, zipf(exponent, 60_000, n_keys=20_000)
+    for start in range(0, 60_000, 10_000):
+        chunk = Chunk(np.arange(start, start + 10_000), keys[start : start + 10_000])
+        exact.route(chunk)
+        sketched.route(chunk)
+        assert hot_keys(exact) <= hot_keys(sketched)
+        added += len(hot_keys(sketched) - hot_keys(exact))
+    assert added <= 12  # six windows, two at a time
+
+
+def test_the_sketch_is_taken_after_a_window_with_many_keys_and_left_after_one_with_few():
+    partitioner, found = (
+        Dalton(4, window=400, slide=100, stats_window=100, statistics="hybrid", switch_keys=50),
+        [],
+    )
+    for window, n_keys in enumerate((10, 49, 80, 80, 10, 10)):
+        keys = np.arange(100) % n_keys
+        partitioner.route(Chunk(np.arange(100) + 100 * window, keys))
+        found.append(bool(partitioner.estimates.sketching[0]))
+    assert found == [False, False, False, True, True, False]
+    partitioner.route(Chunk([700], [1]))  # after an empty window
+    assert not partitioner.estimates.sketching[0]
+
+
+def test_the_table_of_a_sketch_does_not_grow_with_the_keys():
+    keys = np.arange(100_000)
+    sizes = {}
+    for statistics in ("exact", "count_min"):
+        partitioner = Dalton(8, window=2000, stats_window=50_000, statistics=statistics)
+        partitioner.route(Chunk(None, keys))
+        sizes[statistics] = partitioner.state_bytes
+        assert partitioner.state_bytes <= partitioner.state_bytes_bound(100_000)
+    assert sizes["count_min"] < sizes["exact"] / 3
+
+
+def test_chunks_and_pickling_change_nothing_where_frequencies_are_estimated():
+    stream, settings = STREAMS["bursts"], SETTINGS["hybrid"]
+    whole = Dalton(12, **settings).route(stream)
+    partitioner, parts = Dalton(12, **settings), []
+    for piece in stream.pieces(7):
+        parts.append(partitioner.route(piece))
+        if len(parts) % 50 == 0:
+            partitioner = pickle.loads(pickle.dumps(partitioner))  # noqa: S301 (our own bytes)
+    assert np.concatenate(parts).tolist() == whole.tolist()
+
+
 def test_cold_keys_go_where_hashing_sends_them():
     stream = Chunk(None, zipf(0.0, 5000))
     assert Dalton(8, slide=200).route(stream).tolist() == Hash(8).route(stream).tolist()
@@ -272,6 +334,8 @@ def test_time_that_runs_back_between_chunks_is_refused():
         ({"n_workers": 0}, "Dalton: n_workers must be an int of at least 1, got 0"),
         ({"window": 0}, "Dalton: window must be an int of at least 1, got 0"),
         ({"window": 10, "slide": 11}, "Dalton: slide must be at most the window of 10, got 11"),
+        ({"statistics": "some"}, "statistics must be one of exact, count_min, hybrid, got 'some'"),
+        ({"switch_keys": 0}, "Dalton: switch_keys must be an int of at least 1, got 0"),
         ({"stats_window": 0}, "Dalton: stats_window must be an int of at least 1, got 0"),
         ({"epsilon": 1.5}, r"Dalton: epsilon must be a float in \[0, 1\], got 1.5"),
         ({"gamma": 0.0}, r"Dalton: gamma must be a float in \(0, 1\], got 0.0"),

@@ -4,12 +4,13 @@ from skewless.partitioners.am import AM
 from skewless.partitioners.base import Partitioner
 from skewless.partitioners.cam import CAM
 from skewless.partitioners.cm import CM
+from skewless.partitioners.cooperative_dalton import CooperativeDalton
 from skewless.partitioners.d_choices import DChoices
 from skewless.partitioners.da_greedy import DAGreedy
 from skewless.partitioners.dalton import Dalton
 from skewless.partitioners.hash import Hash
-from skewless.partitioners.on_greedy import OnGreedy
 from skewless.partitioners.lm import LM
+from skewless.partitioners.on_greedy import OnGreedy
 from skewless.partitioners.pkg import PKG
 from skewless.partitioners.potc import PoTC
 from skewless.partitioners.shuffle import Shuffle
@@ -23,6 +24,7 @@ __all__ = [
     "CM",
     "LM",
     "PKG",
+    "CooperativeDalton",
     "DAGreedy",
     "DChoices",
     "Dalton",
@@ -45,13 +47,11 @@ ALL: tuple[type[Partitioner], ...] = (
     OnGreedy,
     DChoices,
     WChoices,
-    PKG,
-    DChoices,
-    WChoices,
     CM,
     AM,
     CAM,
     LM,
     DAGreedy,
     Dalton,
+    CooperativeDalton,
 )

@@ -27,9 +27,9 @@ from skewless.windows.rows import (
     release,
     release_dense,
 )
-from skewless.windows.values import rank_all
+from skewless.windows.values import elect, rank_all
 
-__all__ = ["expire_slide", "forget_values", "holder", "seen", "touch"]
+__all__ = ["expire_slide", "forget_values", "holder", "replace_values", "seen", "touch"]
 
 _SHIFT = 32
 
@@ -151,6 +151,36 @@ def forget_values(rows: Rows, i: int, oldest: int) -> None:
         row.view(np.float64)[i, VALUE + 3 * cell] = UNSEEN
     row.view(np.float64)[i, BOUND] = UNSEEN
     _drop_stale(row, i, oldest)
+
+
+@lean_kernel
+def replace_values(rows: Rows, i: int, values: NDArray[np.float64], home: int, oldest: int) -> None:
+    """Give every worker of row `i` its entry in `values`, which is `UNSEEN` if it was never tried."""
+    row = rows.row
+    real = row.view(np.float64)
+    if row[i, SHAPE] >= 0:
+        for cell in range(row[i, SHAPE]):
+            real[i, VALUE + 3 * cell] = values[row[i, WORKER + 3 * cell]]
+        _drop_stale(row, i, oldest)
+        for worker in range(len(values)):
+            if values[worker] == UNSEEN or _cell_of(row, i, worker) >= 0:
+                continue
+            cell = row[i, SHAPE]
+            if cell == CELLS:
+                _to_dense(rows, i, home)
+                break
+            row[i, WORKER + 3 * cell] = worker
+            row[i, LAST + 3 * cell] = NEVER
+            real[i, VALUE + 3 * cell] = values[worker]
+            row[i, SHAPE] = cell + 1
+    if row[i, SHAPE] <= -2:
+        for worker in range(len(values)):
+            rows.value[-2 - row[i, SHAPE], worker] = values[worker]
+        rank_all(row, rows.value, rows.winner, i)
+    elif row[i, SHAPE] > 0:
+        elect(row, i, home)
+    else:
+        real[i, BOUND] = UNSEEN
 
 
 @lean_kernel

@@ -30,8 +30,13 @@ __all__ = [
     "LINK",
     "NEVER_HEAVY",
     "HotKeys",
+    "adopt",
+    "close_statistics",
+    "cold_counts",
     "count_key",
+    "counts_of",
     "fetch_rows",
+    "find_row",
     "heat",
     "hot_keys_bytes_bound",
     "no_hot_keys",
@@ -214,28 +219,129 @@ def heat(
     oldest: int,
 ) -> int:
     """Make a heavy key hot; `i` is its row or -1. Return its row."""
-    row, entry, number = rows.row, keys.table.entry, keys.number[0]
+    row, number = rows.row, keys.number[0]
     if i < 0:
-        cold = entry[place, LINK]
+        cold = keys.table.entry[place, LINK]
         if cold == -1:  # its first tuple in this statistics window
             cold = last_cold(log, mixed, key)
-        i = new_row(row, rows.free, key)
-        entry[place, LINK] = -2 - i
-        if 2 * keys.n_placed[0] >= len(keys.place):
-            keys.place[:] = -1
-            _place_all(keys.place, keys.n_placed, row, seed)
-        found = _find_place(keys.place, mixed, key)
-        if keys.place[found, 1] < 0:
-            keys.n_placed[0] += 1
-        keys.place[found, 0] = np.int64(key)
-        keys.place[found, 1] = i
-        if cold >= max(oldest, 0):  # a cold tuple of this window is at the home
-            touch(rows, i, home, cold, oldest, home)
+        i = _give_row(keys, rows, key, mixed, seed, cold, home, oldest)
+        keys.table.entry[place, LINK] = -2 - i
     if row[i, MARK] != number:
         row[i, MARK] = number
         keys.hot[number & 1, keys.n_hot[number & 1]] = i
         keys.n_hot[number & 1] += 1
     return i
+
+
+@lean_kernel
+def adopt(
+    keys: HotKeys,
+    rows: Rows,
+    log: ColdLog,
+    key: np.uint64,
+    mixed: np.uint64,
+    seed: np.uint64,
+    home: int,
+    oldest: int,
+) -> int:
+    """Return the row of a key, seen here or not; make it if there is none. The log is indexed."""
+    entry = keys.table.entry
+    i = find_row(keys, rows.row, mixed, key)
+    if i >= 0:
+        return i
+    place = _entry_of(entry, keys.number[0], mixed, key)
+    counted = entry[place, _WINDOW] == keys.number[0]
+    cold = entry[place, LINK] if counted else last_cold(log, mixed, key)
+    i = _give_row(keys, rows, key, mixed, seed, cold, home, oldest)
+    if counted:
+        entry[place, LINK] = -2 - i
+    return int(i)
+
+
+@inline_kernel
+def find_row(keys: HotKeys, row: NDArray[np.int64], mixed: np.uint64, key: np.uint64) -> int:
+    """Return the row of a key, seen in this statistics window or not, or -1."""
+    i = keys.place[_find_place(keys.place, mixed, key), 1]
+    return int(i) if i >= 0 and is_row_of(row, i, key) else -1
+
+
+@inline_kernel
+def _give_row(
+    keys: HotKeys,
+    rows: Rows,
+    key: np.uint64,
+    mixed: np.uint64,
+    seed: np.uint64,
+    cold: int,
+    home: int,
+    oldest: int,
+) -> int:
+    """Make the row of a key that was last at its home in slide `cold`, if that is not negative."""
+    i = new_row(rows.row, rows.free, key)
+    if 2 * keys.n_placed[0] >= len(keys.place):
+        keys.place[:] = -1
+        _place_all(keys.place, keys.n_placed, rows.row, seed)
+    found = _find_place(keys.place, mixed, key)
+    if keys.place[found, 1] < 0:
+        keys.n_placed[0] += 1
+    keys.place[found, 0] = np.int64(key)
+    keys.place[found, 1] = i
+    if cold >= max(oldest, 0):  # a cold tuple of this window is at the home
+        touch(rows, i, home, cold, oldest, home)
+    return i
+
+
+@inline_kernel
+def _entry_of(entry: NDArray[np.int64], number: int, mixed: np.uint64, key: np.uint64) -> np.uint64:
+    """Return the entry of a key, or the place where it would be."""
+    mask, wanted = np.uint64(len(entry) - 1), np.int64(key)
+    place = mixed & mask
+    while entry[place, _WINDOW] == number and entry[place, _KEY] != wanted:
+        place = (place + np.uint64(1)) & mask
+    return place
+
+
+@lean_kernel
+def counts_of(
+    keys: HotKeys, wanted: NDArray[np.uint64], seed: np.uint64, out: NDArray[np.int64]
+) -> None:
+    """Write the tuples of each wanted key in this statistics window."""
+    entry, number = keys.table.entry, keys.number[0]
+    for j in range(len(wanted)):
+        place = _entry_of(entry, number, mix(wanted[j], seed), wanted[j])
+        out[j] = entry[place, COUNT] if entry[place, _WINDOW] == number else 0
+
+
+@lean_kernel
+def cold_counts(
+    keys: HotKeys, row: NDArray[np.int64], names: NDArray[np.uint64], counts: NDArray[np.int64]
+) -> int:
+    """Write the keys of this statistics window that are not hot, and their tuples; say how many."""
+    entry, number, n = keys.table.entry, keys.number[0], 0
+    for place in range(len(entry)):
+        if entry[place, _WINDOW] == number:
+            key = np.uint64(entry[place, _KEY])
+            own = row_of(entry, row, np.uint64(place), key)
+            if own < 0 or row[own, MARK] < 0:
+                names[n], counts[n] = key, entry[place, COUNT]
+                n += 1
+    return n
+
+
+def close_statistics(keys: HotKeys) -> None:
+    """Begin a statistics window whose hot keys somebody else decides on: all counts are 0.
+
+    Examples
+    --------
+    >>> keys = no_hot_keys(16)
+    >>> close_statistics(keys)
+    >>> keys.number.tolist()
+    [1]
+    """
+    keys.number[0] += 1
+    keys.total[:] = 0
+    keys.table.used[0] = 0
+    keys.n_hot[:] = 0
 
 
 @lean_kernel

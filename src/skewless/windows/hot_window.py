@@ -20,6 +20,7 @@ from skewless.windows.loads import SlidingLoads, no_loads, turn_loads
 from skewless.windows.rows import Rows, has_room, no_rows
 
 __all__ = [
+    "HasWindow",
     "HotWindow",
     "begin_window",
     "hot_window_bytes_bound",
@@ -49,21 +50,38 @@ class HotWindow(NamedTuple):
     """int64, (1,): time of the latest tuple."""
 
 
-class _HasWindow(Protocol):
+class HasWindow(Protocol):
     """What the kernels read; a NamedTuple with at least these fields."""
 
     @property
-    def keys(self) -> HotKeys: ...
+    def keys(self) -> HotKeys:
+        """Frequencies, and which keys are hot."""
+        ...
+
     @property
-    def cold(self) -> ColdLog: ...
+    def cold(self) -> ColdLog:
+        """Fragments of the keys without a row."""
+        ...
+
     @property
-    def rows(self) -> Rows: ...
+    def rows(self) -> Rows:
+        """Values and fragments of the others."""
+        ...
+
     @property
-    def loads(self) -> SlidingLoads: ...
+    def loads(self) -> SlidingLoads:
+        """Tuples per worker."""
+        ...
+
     @property
-    def slide(self) -> NDArray[np.int64]: ...
+    def slide(self) -> NDArray[np.int64]:
+        """Number of the slide."""
+        ...
+
     @property
-    def start(self) -> NDArray[np.int64]: ...
+    def start(self) -> NDArray[np.int64]:
+        """When it began."""
+        ...
 
 
 def no_hot_window(n_slides: int, n_workers: int) -> HotWindow:
@@ -94,7 +112,7 @@ def hot_window_bytes_bound(n_keys: int, n_slides: int, n_workers: int) -> int:
     return hot_keys.hot_keys_bytes_bound(n_keys) + cold + learned + loads + 24
 
 
-def with_room(state: _HasWindow, seed: np.uint64) -> tuple[HotKeys, ColdLog, Rows]:
+def with_room(state: HasWindow, seed: np.uint64) -> tuple[HotKeys, ColdLog, Rows]:
     """Return keys, cold log and rows with room for more keys and fragments."""
     larger, cold = rows.with_room(state.rows), state.cold
     keys = hot_keys.with_room_for_keys(state.keys, larger, seed)
@@ -107,7 +125,7 @@ def with_room(state: _HasWindow, seed: np.uint64) -> tuple[HotKeys, ColdLog, Row
 
 
 @lean_kernel
-def begin_window(state: _HasWindow, slide: int, stats_window: int, now: int) -> None:
+def begin_window(state: HasWindow, slide: int, stats_window: int, now: int) -> None:
     """Begin the first slide and the first statistics window."""
     state.slide[0] = 0
     state.start[0] = now // slide * slide
@@ -116,7 +134,7 @@ def begin_window(state: _HasWindow, slide: int, stats_window: int, now: int) -> 
 
 @lean_kernel
 def turn_window(
-    state: _HasWindow, slide: int, stats_window: int, n_workers: int, seed: np.uint64, now: int
+    state: HasWindow, slide: int, stats_window: int, n_workers: int, seed: np.uint64, now: int
 ) -> None:
     """Begin the statistics window and the slide that `now` lies in."""
     keys, cold, n_slides = state.keys, state.cold, len(state.loads.slides)
@@ -138,7 +156,7 @@ def turn_window(
 
 
 @lean_kernel
-def window_has_room(state: _HasWindow) -> bool:
+def window_has_room(state: HasWindow) -> bool:
     """Say whether one more tuple of any key fits, but for its entry, without `with_room`."""
     cold = state.cold
     asked = state.keys.heavy[0] == 1 and cold.ends[0] < cold.ends[1] and len(cold.latest) == 0

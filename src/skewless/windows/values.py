@@ -16,7 +16,7 @@ from skewless.kernel import inline_kernel, lean_kernel
 from skewless.windows.rows import BOUND, SHAPE, UNSEEN, VALUE, WORKER
 from skewless.windows.tournament import play, play_all, runner_up
 
-__all__ = ["best_worker", "rank_all", "set_value", "value_of"]
+__all__ = ["best_worker", "elect", "rank_all", "set_value", "value_of"]
 
 
 @inline_kernel
@@ -66,7 +66,7 @@ def set_value(
         elif now > real[i, BOUND]:
             real[i, BOUND] = now
     elif now <= real[i, BOUND]:
-        _elect(row, i, home)
+        elect(row, i, home)
 
 
 @inline_kernel
@@ -86,8 +86,8 @@ def _lead(row: NDArray[np.int64], i: int, cell: int) -> None:
 
 
 @lean_kernel
-def _elect(row: NDArray[np.int64], i: int, home: int) -> None:
-    """Find the best and the second best cell after the best one fell."""
+def elect(row: NDArray[np.int64], i: int, home: int) -> None:
+    """Find the best and the second best cell after the first one fell, or all changed."""
     real = row.view(np.float64)
     best, bound = 0, UNSEEN
     for cell in range(1, row[i, SHAPE]):
