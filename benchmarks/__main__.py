@@ -35,6 +35,12 @@ def _planners(quick: bool) -> Any:
     return planners.run(2 if quick else 7)
 
 
+def _skew(quick: bool) -> Any:
+    from benchmarks.kernels import skew
+
+    return skew.run(1, 1) if quick else skew.run()
+
+
 def _sketches(quick: bool) -> Any:
     from benchmarks.kernels import sketches
 
@@ -51,6 +57,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
     "planners": _planners,
+    "skew": _skew,
     "sketches": _sketches,
     "repartition": _repartition,
 }

@@ -16,7 +16,7 @@ from skewless.errors import DataError, ParameterError
 from skewless.kernel import lean_kernel, mix, spread
 from skewless.parameters import Count, Seed
 from skewless.partitioners.base import Partitioner
-from skewless.partitioners.candidates import next_candidate
+from skewless.windows.candidates import next_candidate
 
 __all__ = ["PKG"]
 

@@ -17,7 +17,7 @@ from skewless.errors import ParameterError
 from skewless.kernel import lean_kernel, mix
 from skewless.parameters import Count, Seed
 from skewless.partitioners.base import Partitioner
-from skewless.partitioners.candidates import next_candidate
+from skewless.windows.candidates import next_candidate
 from skewless.windows.owners import OWNER, more_owners, no_owners, owners_bytes_bound, set_owner
 from skewless.windows.table import EMPTY, Table, find
 

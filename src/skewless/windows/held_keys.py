@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.kernel import inline_kernel, lean_kernel, mix, spread
+from skewless.windows.candidates import next_candidate
 from skewless.windows.table import EMPTY, SMALLEST, aligned, capacity_for, most_entries
 
 __all__ = [
@@ -154,22 +155,10 @@ def two_candidates(
 def choose_candidates(
     key: np.uint64, mixed: np.uint64, n: np.uint64, seed: np.uint64, choice: NDArray[np.int64]
 ) -> None:
-    """Write the candidates of `key` to ``choice[0]``, as many as it has room for.
-
-    Candidate j is drawn from the workers that the candidates before it have left.
-    """
-    first = spread(mixed, n)
-    choice[0, 0] = choice[1, 0] = first
+    """Write the candidates of `key` to ``choice[0]``, as many as it has room for."""
+    choice[0, 0] = choice[1, 0] = spread(mixed, n)
     for j in range(1, choice.shape[1]):
-        c = spread(mix(key, seed + np.uint64(j)), n - np.uint64(j))
-        at = 0
-        while at < j and c >= choice[1, at]:  # the candidates so far, ascending
-            c += 1
-            at += 1
-        for k in range(j, at, -1):
-            choice[1, k] = choice[1, k - 1]
-        choice[1, at] = c
-        choice[0, j] = c
+        choice[0, j] = next_candidate(key, seed, j, n, choice[1])
 
 
 @lean_kernel
