@@ -115,6 +115,8 @@ def test_13_everything_that_belongs_to_a_policy_is_there(name):
     assert (ROOT / "tests" / "oracles" / f"{name}.py").is_file()
     page = (ROOT / "docs" / "policies" / f"{name}.md").read_text()
     assert cls.__name__ in page
+    assert f"](plots/{name}.svg)" in page
+    assert (ROOT / "docs" / "policies" / "plots" / f"{name}.svg").stat().st_size > 1_000
     benchmark = (ROOT / "benchmarks" / "kernels" / "policies.py").read_text()
     assert "partitioners.ALL" in benchmark
     assert "planners.ALL" in benchmark
