@@ -29,7 +29,7 @@ class Dalton:
         seed: int = 0,
     ) -> None:
         self.n, self.slide = n, slide
-        self.stats_window = stats_window or max(slide, 8 * n)
+        self.stats_window = stats_window or max(slide, 8 * n, min(window, 4096))
         self.epsilon, self.gamma, self.p1, self.p2 = epsilon, gamma, p1, 1 - p1
         self.max_split, self.seed, self.random = max_split, seed, SplitMix64(seed)
         self.n_slides = (window + slide - 1) // slide

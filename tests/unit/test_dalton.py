@@ -146,9 +146,12 @@ def test_a_key_is_hot_for_this_statistics_window_and_the_whole_next_one_only():
     assert row_of(partitioner, 7)[FRAGMENTS] == 1  # its fragment is still in the window
 
 
-@pytest.mark.parametrize(("n_workers", "slide", "length"), [(2, 100, 100), (64, 100, 512)])
-def test_a_statistics_window_is_a_slide_but_has_8_tuples_a_worker(n_workers, slide, length):
-    partitioner = Dalton(n_workers, window=1000, slide=slide)
+@pytest.mark.parametrize(
+    ("n_workers", "window", "slide", "length"),
+    [(2, 100, 100, 100), (64, 100, 100, 512), (2, 1000, 100, 1000), (64, 60_000, 1000, 4096)],
+)
+def test_a_statistics_window_is_a_slide_but_has_enough_tuples(n_workers, window, slide, length):
+    partitioner = Dalton(n_workers, window=window, slide=slide)
     partitioner.route(Chunk(None, [7] * length))
     assert hot_keys(partitioner) == set()
     partitioner.route(Chunk(np.arange(length, 2 * length), [7] * length))

@@ -22,7 +22,12 @@ from skewless.partitioners.dalton_estimates import (
     estimates_bytes,
     no_estimates,
 )
-from skewless.partitioners.dalton_learner import DaltonSettings, DaltonState, advance
+from skewless.partitioners.dalton_learner import (
+    DaltonSettings,
+    DaltonState,
+    advance,
+    default_stats_window,
+)
 from skewless.windows import hot_exchange
 from skewless.windows.hot_window import hot_window_bytes_bound, no_hot_window
 
@@ -47,7 +52,7 @@ class Dalton(Partitioner):
         Step of the window, at most `window`.
     stats_window : int of at least 1, optional
         Length of the tumbling window in which hot keys are found; by default a slide, but at least
-        ``8 * n_workers``.
+        ``8 * n_workers``, and 4,096 if the window is as long.
     statistics : str
         How frequencies are counted: ``"exact"``, by a sketch (``"count_min"``), or ``"hybrid"``, which
         takes the sketch for a statistics window if the one before had many keys.
@@ -83,8 +88,8 @@ class Dalton(Partitioner):
     table.
 
     Deviations from the paper: nothing is hot in the first statistics window or after an empty one
-    (the threshold is unknown). A statistics window is a slide in the paper; below some 8 tuples a
-    worker nearly every key that occurs would be hot, hence the default. Frequencies are exact
+    (the threshold is unknown). A statistics window is a slide in the paper; with few tuples a
+    worker chance decides which keys are hot, hence the default. Frequencies are exact
     unless `statistics` says otherwise; the paper switches at run time. `max_split` is not in the
     paper. Of equal values the key's hash home wins, then the lowest worker. The window moves on by
     whole slides and contains the slide that has begun.
@@ -181,7 +186,7 @@ class Dalton(Partitioner):
         settings = DaltonSettings(
             self.n_workers,
             self.slide,
-            self.stats_window or max(self.slide, 8 * self.n_workers),
+            self.stats_window or default_stats_window(self.n_workers, self.window, self.slide),
             float(self.epsilon),
             float(self.gamma),
             float(self.p1),

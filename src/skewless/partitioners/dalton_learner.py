@@ -32,6 +32,7 @@ __all__ = [
     "DaltonSettings",
     "DaltonState",
     "advance",
+    "default_stats_window",
     "route_exactly",
     "serve",
 ]
@@ -72,6 +73,20 @@ class DaltonSettings(NamedTuple):
     p1: float
     max_split: int
     seed: np.uint64
+
+
+def default_stats_window(n_workers: int, window: int, slide: int) -> int:
+    """Return the length of the statistics window where none is given.
+
+    A slide, as in the paper, but long enough to count: below some 8 tuples a worker chance alone makes a
+    key hot, and keys near the threshold come and go; 4,096 tuples still fit the cache.
+
+    Examples
+    --------
+    >>> default_stats_window(64, 60_000, 1_000), default_stats_window(4, 600, 10)
+    (4096, 600)
+    """
+    return max(slide, 8 * n_workers, min(window, 4_096))
 
 
 def advance(
