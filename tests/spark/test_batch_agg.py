@@ -114,7 +114,7 @@ def test_counts_are_taken_once_per_groups_object(
 ) -> None:
     calls = []
     gather = batch.gather
-    monkeypatch.setattr(batch, "gather", lambda *a: calls.append(1) or gather(*a))
+    monkeypatch.setattr(batch, "gather", lambda *a, **k: calls.append(1) or gather(*a, **k))
     groups = skewless.group_by(zipf, "k2", policy="wrap_around", workers=3)
     assert calls == []
     groups.count()
