@@ -88,6 +88,8 @@ def test_the_page_is_one_file_and_escapes_what_comes_from_data(tmp_path: Path) -
     assert "&lt;i&gt;act&lt;/i&gt;" in body
     assert "&lt;/td&gt;&lt;b&gt;word" in body
     assert "0: 75%, 3: 25%" in body
+    demo_page.write(path, "lead", acts, {"dalton": []})
+    assert "every word is at the worker of its hash, whole" in path.read_text()
     assert 'src="http' not in text
 
 

@@ -64,13 +64,12 @@ def write(
     for policy, words in hot.items():
         rows = [[word, str(len(shares)), _shares(shares)] for word, shares in words]
         text = "Words with workers of their own after the last batch, the most split first."
-        sections.append(
-            section(
-                f"Hot words under {policy}",
-                f'<p class="soft">{html.escape(text)}</p>',
-                table(["word", "workers", "worker: share of the word's rows"], rows, "words"),
-            )
-        )
+        listed = table(["word", "workers", "worker: share of the word's rows"], rows, "words")
+        if not rows:
+            text = "After the last batch every word is at the worker of its hash, whole."
+            listed = ""
+        note = f'<p class="soft">{html.escape(text)}</p>'
+        sections.append(section(f"Hot words under {policy}", note, listed))
     save(path, "skewless: words that would not fit one worker", lead, sections)
 
 
