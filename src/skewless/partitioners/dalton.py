@@ -96,7 +96,7 @@ class Dalton(Partitioner):
 
     Examples
     --------
-    >>> partitioner = Dalton(4, window=600, slide=10)
+    >>> partitioner = Dalton(4, window=600, slide=10, stats_window=32)
     >>> loads = np.bincount(partitioner.route(Chunk(None, [7] * 1000)), minlength=4)
     >>> int(loads.min()), int(loads.max())
     (188, 388)
