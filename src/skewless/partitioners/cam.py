@@ -10,30 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.chunk import Chunk
-from skewless.kernel import lean_kernel
 from skewless.parameters import Count, Seed
+from skewless.partitioners.affinity import affine_many, affine_two
 from skewless.partitioners.cardinality import (
     CardinalityAware,
-    CardinalityState,
     Choices,
     Scratch,
     Settings,
-    contains,
-    has_room,
-    least_of,
-    look_up,
-    send,
-    turn,
 )
-from skewless.windows.held_keys import (
-    fetch_held,
-    find_held,
-    held_has_room,
-    hold,
-    holds,
-    two_candidates,
-)
-from skewless.windows.table import most_entries
 
 __all__ = ["CAM"]
 
@@ -112,83 +96,6 @@ class CAM(CardinalityAware):
         out: NDArray[np.int32],
         scratch: Scratch,
     ) -> int:
-        route = _route_two if self._plain else _route_many
-        return route(self.state, settings, chunk.time, chunk.key, first, out, scratch)
-
-
-@lean_kernel
-def _route_two(
-    state: CardinalityState,
-    settings: Settings,
-    times: NDArray[np.int64],
-    keys: NDArray[np.uint64],
-    first: int,
-    out: NDArray[np.int32],
-    scratch: Scratch,
-) -> int:
-    """Algorithms 1 and 4 from tuple `first` on; return the number of the tuple that finds no room."""
-    held, load, cardinality = state.held, state.loads.window, state.cardinality
-    entry, mixed, most = held.entry, scratch.mixed, most_entries(len(held.entry))
-    n, seed = settings.n_workers, settings.seed
-    i = first
-    while i < len(keys):
-        turn(state, settings, times[i], scratch.choice)
-        start, slide = state.start[0], state.slide[0]
-        oldest = slide - len(state.loads.slides) + 1
-        floor = slide if len(held.journal) == 0 else np.int64(0)
-        while i < len(keys) and times[i] - start < settings.slide:
-            some = min(len(mixed), len(keys) - i)
-            fetch_held(entry, seed, keys[i : i + some], mixed, scratch.latest)
-            for m in range(some):
-                if times[i] - start >= settings.slide:
-                    break
-                if not held_has_room(held, most):
-                    return i
-                one, two = two_candidates(keys[i], mixed[m], n, seed)
-                place = find_held(entry, held.used, mixed[m], keys[i], 2, slide, floor)
-                # Lines 1, 4 and 10, without a branch.
-                not_one = not holds(entry, place, 0, oldest)
-                at_two = holds(entry, place, 1, oldest)
-                j = np.uint64(not_one & (at_two | (load[two] < load[one])))
-                worker = two if j else one
-                load[worker] += 1
-                cardinality[worker] += hold(held, place, j, slide, oldest)
-                out[i] = worker
-                i += 1
-    return i
-
-
-@lean_kernel
-def _route_many(
-    state: CardinalityState,
-    settings: Settings,
-    times: NDArray[np.int64],
-    keys: NDArray[np.uint64],
-    first: int,
-    out: NDArray[np.int32],
-    scratch: Scratch,
-) -> int:
-    """Do what `_route_two` does, with any number of candidates, or with HyperLogLog."""
-    choice, mixed = scratch.choice, scratch.mixed
-    i = first
-    while i < len(keys):
-        turn(state, settings, times[i], choice)
-        start, oldest = state.start[0], state.slide[0] - len(state.loads.slides) + 1
-        while i < len(keys) and times[i] - start < settings.slide:
-            some = min(len(mixed), len(keys) - i)
-            fetch_held(state.held.entry, settings.seed, keys[i : i + some], mixed, scratch.latest)
-            for m in range(some):
-                if times[i] - start >= settings.slide:
-                    break
-                if not has_room(state):
-                    return i
-                where = look_up(state, settings, keys[i], mixed[m], choice)
-                j, known = 0, False
-                while j < choice.shape[1] and not known:  # lines 1 and 4
-                    known = contains(state, where, choice, j, oldest)
-                    j += not known
-                if not known:  # lines 8 to 10
-                    j = least_of(state.loads.window, choice)
-                out[i] = send(state, where, choice, j, known)
-                i += 1
-    return i
+        route = affine_two if self._plain else affine_many
+        value = self.state.loads.window
+        return route(self.state, settings, chunk.time, chunk.key, first, out, scratch, value)
