@@ -53,6 +53,12 @@ def _repartition(quick: bool) -> Any:
     return repartition.run(1_000_000 if quick else 10_000_000, 3 if quick else 5)
 
 
+def _grouping(quick: bool) -> Any:
+    from benchmarks.spark import grouping
+
+    return grouping.run(16_000, 100_000, 1, exponents=(0.0, 1.5)) if quick else grouping.run()
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -60,6 +66,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "skew": _skew,
     "sketches": _sketches,
     "repartition": _repartition,
+    "grouping": _grouping,
 }
 
 

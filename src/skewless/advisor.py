@@ -56,6 +56,8 @@ def outcomes(
     *,
     distinct: int | None = None,
     policies: Sequence[str] = ADVISED,
+    slots: int | None = None,
+    tasks: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Outcome]:
     """Return what each policy would do with the keys of a histogram, ``"local"`` first.
@@ -72,6 +74,10 @@ def outcomes(
         Distinct keys, those of the tail included; left out, the listed ones.
     policies
         Names of partitioners and planners.
+    slots
+        Workers that run side by side; all, if left out.
+    tasks
+        Tasks that the rows lie in, which is where ``"local"`` combines them; `n_workers` if left out.
     progress
         Called with the name of each policy before it is tried.
 
@@ -85,10 +91,10 @@ def outcomes(
     """
     check("outcomes", outcomes, n_workers=n_workers)
     n_keys = max(len(histogram), distinct or 0)
-    found = [_local(histogram, n_workers, costs, n_keys)]
+    found = [_local(histogram, tasks or n_workers, costs, n_keys, slots)]
     for name, policy in _named(policies, n_workers):
         progress(name)
-        found.append(_outcome(name, policy, histogram, costs, n_keys))
+        found.append(_outcome(name, policy, histogram, costs, n_keys, slots))
     return found
 
 
@@ -98,7 +104,14 @@ def _named(names: Sequence[str], n_workers: int) -> Iterator[tuple[str, Policy]]
         yield name, classes[name](n_workers)  # type: ignore[call-arg] # each takes it first
 
 
-def _outcome(name: str, policy: Policy, histogram: Histogram, costs: Costs, n_keys: int) -> Outcome:
+def _outcome(
+    name: str,
+    policy: Policy,
+    histogram: Histogram,
+    costs: Costs,
+    n_keys: int,
+    slots: int | None,
+) -> Outcome:
     if name == "shuffle":
         routing = Routing.shuffling(policy.n_workers)
     elif name == "hash":
@@ -112,15 +125,18 @@ def _outcome(name: str, policy: Policy, histogram: Histogram, costs: Costs, n_ke
         _max_over_mean(loads),
         max(0.0, float(held.sum()) - n_keys),
         -1 if name == "shuffle" else len(routing.split_keys),
-        predicted_s(loads, held, costs),
+        predicted_s(loads, held, costs, slots=slots),
     )
 
 
-def _local(histogram: Histogram, n_workers: int, costs: Costs, n_keys: int) -> Outcome:
-    rows = np.full(n_workers, histogram.total / n_workers)
-    held = np.full(n_workers, _spread_fragments(histogram, n_workers, n_keys) / n_workers)
+def _local(
+    histogram: Histogram, n_tasks: int, costs: Costs, n_keys: int, slots: int | None
+) -> Outcome:
+    rows = np.full(n_tasks, histogram.total / n_tasks)
+    held = np.full(n_tasks, _spread_fragments(histogram, n_tasks, n_keys) / n_tasks)
     extra = max(0.0, float(held.sum()) - n_keys)
-    return Outcome("local", 1.0, extra, -1, predicted_s(rows, held, costs, routed=False))
+    seconds = predicted_s(rows, held, costs, routed=False, slots=slots)
+    return Outcome("local", 1.0, extra, -1, seconds)
 
 
 def _max_over_mean(loads: NDArray[np.float64]) -> float:

@@ -1,7 +1,8 @@
 """The cost model: what a row and a fragment cost, and how long the slowest worker then takes.
 
 Time of a stage of n workers = the slowest worker's rows times (ship + update) plus its fragments times
-merge, plus the routing of all rows spread evenly over the workers. The two-sided view, load and
+merge, plus the routing of all rows spread evenly over the workers; with fewer slots than workers, at
+least the whole work over the slots. The two-sided view, load and
 aggregation, is that of N. Katsipoulakis, A. Labrinidis, P. Chrysanthis, A Holistic View of Stream
 Partitioning Costs, PVLDB 10(11), 2017, section 2.
 """
@@ -38,9 +39,14 @@ class Costs(NamedTuple):
 
 
 def predicted_s(
-    rows: ArrayLike, fragments: ArrayLike, costs: Costs, *, routed: bool = True
+    rows: ArrayLike,
+    fragments: ArrayLike,
+    costs: Costs,
+    *,
+    routed: bool = True,
+    slots: int | None = None,
 ) -> float:
-    """Return the seconds that the slowest worker takes.
+    """Return the seconds that a stage takes: those of its slowest worker, or more if slots are few.
 
     Parameters
     ----------
@@ -50,11 +56,15 @@ def predicted_s(
         What each costs.
     routed
         Whether rows are routed and shipped, or combined where they are.
+    slots
+        Workers that run side by side; all, if left out. Then no stage is done before its whole work
+        has passed through the slots.
 
     Examples
     --------
-    >>> predicted_s([1e6, 3e6], [10, 10], Costs(0.0, 0.5, 1.5, 0.0))
-    6.0
+    >>> costs = Costs(0.0, 0.5, 1.5, 0.0)
+    >>> predicted_s([1e6, 3e6], [10, 10], costs), predicted_s([1e6, 3e6], [10, 10], costs, slots=1)
+    (6.0, 8.0)
     """
     load, held = np.asarray(rows, np.float64), np.asarray(fragments, np.float64)
     if load.shape != held.shape or load.ndim != 1 or len(load) == 0:
@@ -63,8 +73,10 @@ def predicted_s(
             f"and {held.shape}."
         )
     per_row = costs.update_us + (costs.ship_us if routed else 0.0)
-    routing = costs.route_us * float(load.mean()) if routed else 0.0
-    return (float((load * per_row + held * costs.merge_us).max()) + routing) / 1e6
+    side_by_side = len(load) if slots is None else min(slots, len(load))
+    routing = costs.route_us * float(load.sum()) / side_by_side if routed else 0.0
+    each = load * per_row + held * costs.merge_us
+    return (max(float(each.max()), float(each.sum()) / side_by_side) + routing) / 1e6
 
 
 @functools.cache

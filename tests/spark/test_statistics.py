@@ -31,7 +31,10 @@ def frame(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Data
 def test_equal_to_counting_in_numpy(
     frame: DataFrame, n_hot: int, n_buckets: int, seed: int
 ) -> None:
-    found = gather(frame, resolve_keys("test", frame, ["k"]), n_hot, n_buckets, seed)
+    counted = gather(frame, resolve_keys("test", frame, ["k"]), n_hot, n_buckets, seed)
+    assert (counted.rows, counted.distinct) == (len(KEY), len(np.unique(KEY)))
+    assert 1 <= counted.tasks <= 3
+    found = counted.histogram
     expected = Histogram.of(hash64(pa.array(KEY))).top(n_hot, n_buckets, seed=seed)
     np.testing.assert_array_equal(found.keys, expected.keys)
     np.testing.assert_array_equal(found.counts, expected.counts)
@@ -50,7 +53,7 @@ def test_the_frame_is_read_once(frame: DataFrame) -> None:
 
 def test_no_rows(spark: SparkSession) -> None:
     empty = spark.createDataFrame([], "k string")
-    found = gather(empty, resolve_keys("test", empty, ["k"]), 8, 16)
+    found = gather(empty, resolve_keys("test", empty, ["k"]), 8, 16).histogram
     assert (len(found), found.total) == (0, 0)
     assert found.tail is not None
     assert found.tail.tolist() == [0] * 16
@@ -60,7 +63,7 @@ def test_a_frame_with_other_rows_at_each_reading_gives_no_negative_total(
     spark: SparkSession,
 ) -> None:
     volatile = spark.range(3_000).select(F.floor(F.rand() * 50).alias("k"))
-    found = gather(volatile, resolve_keys("test", volatile, ["k"]), 10, 16)
+    found = gather(volatile, resolve_keys("test", volatile, ["k"]), 10, 16).histogram
     assert found.tail is not None
     assert found.tail.min() >= 0
     assert len(found) == 10

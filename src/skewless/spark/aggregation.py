@@ -23,7 +23,7 @@ from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
 
-__all__ = ["Prepared", "aggregate_batch", "check_sample", "combine"]
+__all__ = ["Prepared", "aggregate_batch", "check_sample", "combine", "first_groups"]
 
 #: Rows that the combine stage holds before it emits their states.
 _BUFFER_ROWS = 131_072
@@ -271,13 +271,28 @@ def check_sample(df: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: 
     DataError
         The results differ.
     """
+    prepared, rows, starts = first_groups(df, keys, aggregator, verb)
+    if rows.num_rows:
+        check_merge(verb, prepared, rows, starts)
+
+
+def first_groups(
+    df: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: str
+) -> tuple[Aggregator, pa.Table, NDArray[np.int64]]:
+    """Run one small job: return the aggregator with its schemas set, and some rows sorted by group.
+
+    Returns
+    -------
+    aggregator, rows, starts
+        The input columns; group ``i`` is ``rows[starts[i]:starts[i + 1]]``.
+    """
     prepared = Prepared(verb, df, keys, aggregator)
     wanted = list(dict.fromkeys([*keys.names, *prepared.inputs]))
     rows = df.select(*[F.col(quoted(c)) for c in wanted]).limit(_SAMPLE_ROWS).toArrow()
-    if rows.num_rows:
-        order, starts = _groups(rows, list(keys.names), None, None)
-        ordered = rows.take(pa.array(order)).select(prepared.inputs)
-        check_merge(verb, prepared.aggregator, ordered, starts)
+    if rows.num_rows == 0:
+        return prepared.aggregator, rows.select(prepared.inputs), np.zeros(1, np.int64)
+    order, starts = _groups(rows, list(keys.names), None, None)
+    return prepared.aggregator, rows.take(pa.array(order)).select(prepared.inputs), starts
 
 
 def aggregate_batch(

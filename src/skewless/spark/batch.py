@@ -22,11 +22,12 @@ from skewless.spark.expressions import needs_salt, routing_column
 from skewless.spark.keys import KeyColumns, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
-from skewless.spark.statistics import gather
+from skewless.spark.statistics import Counted, gather
 
 __all__ = [
     "Plan",
     "check_frame",
+    "count",
     "default_workers",
     "fixed_routing",
     "is_balanced",
@@ -191,12 +192,30 @@ def plan(
     if fixed is not None:
         return Plan(fixed, None, 0.0, 0.0)
     started = time.perf_counter()
-    n_workers, seed = policy.n_workers, getattr(policy, "seed", 0)
-    n_hot = max(2 * n_workers, 64, getattr(policy, "hot_keys", None) or 0)
-    histogram = gather(df, keys, n_hot, bucket_count(n_workers), seed, weight=weight)
+    histogram = count(
+        df, keys, policy.n_workers, weight=weight, seed=policy.seed, listed=_listed(policy)
+    ).histogram
     gathered = time.perf_counter()
     routing = learned(policy, histogram)
     return Plan(routing, histogram, gathered - started, time.perf_counter() - gathered)
+
+
+def count(
+    df: DataFrame,
+    keys: KeyColumns,
+    n_workers: int,
+    *,
+    weight: Column | None = None,
+    seed: int = 0,
+    listed: int = 0,
+) -> Counted:
+    """Return the counts that a policy of `n_workers` learns from, at least `listed` keys one by one."""
+    n_hot = max(2 * n_workers, 64, listed)
+    return gather(df, keys, n_hot, bucket_count(n_workers), seed, weight=weight)
+
+
+def _listed(policy: Policy) -> int:
+    return getattr(policy, "hot_keys", None) or 0
 
 
 def learned(policy: Policy, histogram: Histogram) -> Routing:

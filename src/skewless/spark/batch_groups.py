@@ -15,13 +15,8 @@ from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.spark.aggregation import aggregate_batch, check_sample
 from skewless.spark.aggregator import Aggregator
-from skewless.spark.batch import (
-    Plan,
-    place,
-    plan,
-    plan_auto,
-    worker_of,
-)
+from skewless.spark.auto import Choice, choose
+from skewless.spark.batch import Plan, place, plan, plan_auto, worker_of
 from skewless.spark.cogroup import CoGroups
 from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import read_function
@@ -38,8 +33,8 @@ _COMBINED = (
 )
 _REASONS = {
     AUTO: f"chosen by 'auto': {_COMBINED}. For aggregate(...), whose states are Python's, 'auto' "
-    "hashes every key to one task if the tasks are then within a tenth of even, and else cuts the "
-    "keys that exceed a fair share (WrapAround), which keeps the tasks even and the states few",
+    "times the aggregator on some rows and takes what the cost model predicts to be the fastest of "
+    "hashing, combining where the rows are, and cutting the keys that exceed a fair share (WrapAround)",
     SPARK: f"asked for. {_COMBINED}. For aggregate(...) every key is hashed to one task",
     LOCAL: "asked for: rows are combined where they are, and only their states are shuffled; every "
     "task may hold a state of every key",
@@ -79,6 +74,7 @@ class BatchGroups:
         self._pivoted: tuple[str, list[Any] | None] | None = None
         self._dealing = ""
         self._kept_whole = ""
+        self._choice: Choice | None = None
 
     def agg(self, *aggregates: Column | dict[str, str]) -> DataFrame:
         """Return one row per group: Spark's own aggregates, as ``GroupedData.agg`` takes them.
@@ -128,12 +124,23 @@ class BatchGroups:
         aggregator
             An instance of `Aggregator`. With ``strict=True`` a small job works on the first rows whole
             and in parts, and refuses an aggregator whose results differ.
+
+        Notes
+        -----
+        ``"auto"`` counts the keys and times the aggregator on some rows when this is called, and takes
+        what the cost model predicts to be the fastest (`skewless.spark.auto`); `explain` says what
+        that was.
         """
         # Checked on the frame as it is, so that a bad aggregator fails before anything runs.
         checked = aggregate_batch(self._df, self._keys, aggregator, "group_by")
         if self._strict:
             check_sample(self._df, self._keys, aggregator, "group_by")
-        if self._policy == LOCAL:
+        if self._policy == AUTO:
+            self._choice = choose(
+                self._df, self._keys, aggregator, self._workers, weight=self._weight
+            )
+            self._plan = self._choice.plan
+        if LOCAL in (self._policy, self._choice and self._choice.policy):
             return checked
         return aggregate_batch(self._placed(), self._keys, aggregator, "group_by")
 
@@ -242,6 +249,8 @@ class BatchGroups:
         A policy that learns counts the keys now, if no verb has made it do so before.
         """
         head = f"group_by({', '.join(self._keys.names)}): policy {self._policy!r}"
+        if self._choice is not None:
+            return "\n".join([head, *_chosen(self._choice)])
         if isinstance(self._policy, str):
             reason = f"  reason: {_REASONS[self._policy]}."
             if self._plan is None:
@@ -333,6 +342,24 @@ class BatchGroups:
                 strict=self._strict,
             )
         return self._whole
+
+
+def _chosen(choice: Choice) -> list[str]:
+    costs = choice.costs
+    predicted = ", ".join(
+        f"{one.policy} {one.predicted_s:.3g} s (max/mean {one.max_over_mean:.2f}, "
+        f"{one.extra_fragments:,.0f} extra fragments)"
+        for one in choice.outcomes
+    )
+    return [
+        f"  reason: {choice.policy}, chosen by 'auto': {choice.reason}.",
+        (
+            f"  costs measured: update {costs.update_us:.3g} us a row, merge {costs.merge_us:.3g} us a "
+            f"fragment; it took {choice.measured_s:.2f} s."
+        ),
+        f"  predicted: {predicted}.",
+        *_costs(choice.plan),
+    ]
 
 
 def _costs(found: Plan) -> list[str]:

@@ -12,16 +12,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from skewless.errors import DataError, ParameterError
-from skewless.histogram import Histogram, bucket_count
+from skewless.histogram import Histogram
 from skewless.planners import OffGreedy, WrapAround
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.batch import is_balanced, learned, place_by, worker_of
+from skewless.spark.batch import count, is_balanced, learned, place_by, worker_of
 from skewless.spark.functions import PAIR_CALLS, GroupFunction, read_function
-from skewless.spark.keys import KeyColumns, quoted
+from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import LOCAL, SPARK
-from skewless.spark.statistics import gather
-from skewless.spark.whole import fresh_name, schema_of
+from skewless.spark.whole import schema_of
 
 if TYPE_CHECKING:
     from skewless.spark.batch_groups import BatchGroups
@@ -147,9 +146,8 @@ class CoGroups:
         # Only what may be split is counted where something may: the other side is copied as it is.
         sides = (self._left, self._right)
         counted = sides if rowwise is None else (sides[_SIDES.index(rowwise)],)
-        n_hot = max(2 * rule.n_workers, 64)
         histograms = [
-            gather(s._df, s._keys, n_hot, bucket_count(rule.n_workers), rule.seed, weight=s._weight)
+            count(s._df, s._keys, rule.n_workers, weight=s._weight, seed=rule.seed).histogram
             for s in counted
         ]
         total = histograms[0] if len(histograms) == 1 else histograms[0].plus(histograms[1])

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from skewless.errors import DataError, did_you_mean
 
-__all__ = ["KeyColumns", "quoted", "resolve_column", "resolve_keys"]
+__all__ = ["KeyColumns", "fresh_name", "quoted", "resolve_column", "resolve_keys"]
 
 
 class KeyColumns(NamedTuple):
@@ -41,6 +41,15 @@ class KeyColumns(NamedTuple):
 def quoted(name: str) -> str:
     """Return a column name that Spark reads as one name, whatever dots it holds."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def fresh_name(df: DataFrame, wanted: str) -> str:
+    """Return a column name that the frame does not have, in any spelling."""
+    taken = {name.lower() for name in df.columns}
+    name = f"__skewless_{wanted}"
+    while name.lower() in taken:
+        name += "_"
+    return name
 
 
 def resolve_column(verb: str, df: DataFrame, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +12,28 @@ from pyspark.sql import functions as F
 from skewless.errors import DataError
 from skewless.histogram import Histogram
 from skewless.spark.expressions import bucket_column
-from skewless.spark.keys import KeyColumns
+from skewless.spark.keys import KeyColumns, fresh_name, quoted
 
-__all__ = ["gather", "unit_of", "without_listed"]
+__all__ = ["Counted", "gather", "unit_of", "without_listed"]
 
 #: Bucket number of the rows that list a heavy key.
 _LISTED = -1
 
-
 #: Weights that are no integers are scaled so that their total is about this.
 _SCALED_TOTAL = 2.0**40
+
+
+class Counted(NamedTuple):
+    """What one pass over the keys of a frame tells."""
+
+    histogram: Histogram
+    """The heaviest keys and totals by bucket."""
+    rows: int
+    """Number of rows, whatever they weigh."""
+    distinct: int
+    """Number of distinct keys."""
+    tasks: int
+    """Number of tasks that the rows were read in."""
 
 
 def gather(
@@ -32,7 +44,7 @@ def gather(
     seed: int = 0,
     *,
     weight: Column | None = None,
-) -> Histogram:
+) -> Counted:
     """Return the exact counts of the heaviest keys, and of all the others by bucket.
 
     Parameters
@@ -56,8 +68,8 @@ def gather(
 
     Returns
     -------
-    Histogram
-        The same for the same rows, in whatever order they lie.
+    Counted
+        The same for the same rows, in whatever order they lie; but for `tasks`.
 
     Notes
     -----
@@ -75,7 +87,12 @@ def gather(
     every = np.zeros(n_buckets, np.int64)
     for row in rest:
         every[row[0]] = round(row[2] * scale)
-    return without_listed(hashes, exact, every, seed)
+    return Counted(
+        without_listed(hashes, exact, every, seed),
+        sum(row[3] for row in rest),
+        sum(row[4] for row in rest),
+        1 + max((row[5] for row in rest), default=0),
+    )
 
 
 def unit_of(heaviest: list[Any], totals: list[Any]) -> float:
@@ -116,14 +133,29 @@ def _query(
     # A sum of ones, and not a count: Spark would fold a sum of counts into one level, and then both
     # branches would read the frame.
     one = F.lit(1) if weight is None else F.coalesce(weight, F.lit(0))
-    counts = df.groupBy(keys.hash.alias("key")).agg(F.sum(one).alias("n"))
+    task = fresh_name(df, "task")
+    counts = (
+        df.withColumn(task, F.spark_partition_id())
+        .groupBy(keys.hash.alias("key"))
+        .agg(
+            F.sum(one).alias("n"),
+            F.sum(F.lit(1)).alias("rows"),
+            F.max(F.col(quoted(task))).alias("task"),
+        )
+    )
+    none = F.lit(0).cast("bigint")
+    # Both branches name every column: pruned differently they would be two exchanges, not one.
     heavy = (
         counts.orderBy(F.desc("n"), F.col("key") < 0, F.asc("key"))  # by the hash as unsigned
         .limit(n_hot)
-        .select(F.lit(_LISTED).alias("bucket"), "key", "n")
+        .select(F.lit(_LISTED).alias("bucket"), "key", "n", "rows", none, "task")
     )
     bucket = bucket_column(F.col("key"), n_buckets, seed)
     totals = counts.groupBy(bucket.alias("bucket")).agg(
-        F.lit(0).cast("bigint").alias("key"), F.sum("n").alias("n")
+        none.alias("key"),
+        F.sum("n").alias("n"),
+        F.sum("rows").alias("rows"),
+        F.sum(F.lit(1)).alias("distinct"),
+        F.max("task").alias("task"),
     )
     return heavy.union(totals)

@@ -16,10 +16,10 @@ from skewless.routing import Routing
 from skewless.spark.batch import Plan, is_balanced, plan, worker_of
 from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import CALLS, GroupFunction
-from skewless.spark.keys import KeyColumns, quoted
+from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import AUTO, LOCAL
 
-__all__ = ["apply_whole", "fresh_name", "plan_whole", "schema_of", "whole_of", "with_worker"]
+__all__ = ["apply_whole", "plan_whole", "schema_of", "whole_of", "with_worker"]
 
 
 def plan_whole(
@@ -123,15 +123,6 @@ def with_worker(df: DataFrame, worker: Column, n_workers: int | None) -> tuple[D
     name = fresh_name(df, "worker")
     placed = df.withColumn(name, worker)
     return (placed if n_workers is None else place_by(placed, n_workers, name)), name
-
-
-def fresh_name(df: DataFrame, wanted: str) -> str:
-    """Return a column name that the frame does not have, in any spelling."""
-    taken = {name.lower() for name in df.columns}
-    name = f"__skewless_{wanted}"
-    while name.lower() in taken:
-        name += "_"
-    return name
 
 
 def schema_of(schema: StructType | str) -> StructType:

@@ -1,0 +1,329 @@
+"""What a grouped job costs: plain Spark, hand salting, ``"local"`` and skewless, side by side.
+
+Four jobs: an algebraic aggregate (Spark's own), a custom aggregator with a small state, one with a large
+state, and a function over whole groups. Two machines: ``local[2]``, where all work is real CPU, and
+``local[32]``, where a row of Python work sleeps, so that 32 task slots can be had on few cores; there
+the time is that of the slowest task and of what lies around it.
+
+Plain Spark works on whole groups (``applyInArrow``), AQE on. Hand salting is what people write: a random
+salt of the number of workers on every key, the function per (key, salt), and a merge of the parts.
+``even`` is the same number of rows with keys that no hash can place unevenly: what perfectly even tasks
+would take. Every round runs all variants once, in an order that moves on by one; before it, each
+runs once on few rows. Answers are compared before anything is timed.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import skewless
+
+__all__ = ["run"]
+
+EXPONENTS = (0.0, 1.0, 1.5, 2.0)
+DISTINCT = {"few keys": 200, "many keys": 20_000}
+#: Length of the large state, in longs.
+WIDE = 512
+#: What making and merging one large state costs where cost is emulated.
+WIDE_US = 5_000.0
+EVEN = "even"
+
+
+class Small(skewless.Aggregator):
+    """Count and sum; a row costs `cost_us`, asleep."""
+
+    inputs = ("v",)
+    state = "n long, total long"
+    result = "rows long, sum long"
+    merges: ClassVar = {"n": "sum", "total": "sum"}
+
+    def __init__(self, cost_us: float) -> None:
+        self.cost_us = cost_us
+
+    def create(self) -> dict[str, Any]:
+        return {"n": 0, "total": 0}
+
+    def update(self, state: dict[str, Any], rows: pa.Table) -> dict[str, Any]:
+        work(rows.num_rows * self.cost_us)
+        total = sum(rows["v"].to_pylist())
+        return {"n": state["n"] + rows.num_rows, "total": state["total"] + total}
+
+    def finish(self, state: dict[str, Any]) -> dict[str, Any]:
+        return {"rows": state["n"], "sum": state["total"]}
+
+
+class Large(skewless.Aggregator):
+    """Counts of values by hash, 4 KiB; making and merging a state costs too."""
+
+    inputs = ("v",)
+    state = "counts binary"
+    result = "rows long, sum long"
+
+    def __init__(self, cost_us: float) -> None:
+        self.cost_us = cost_us
+        self.state_us = WIDE_US if cost_us else 0.0
+
+    def create(self) -> dict[str, Any]:
+        work(self.state_us)
+        return {"counts": np.zeros(WIDE, np.int64).tobytes()}
+
+    def update(self, state: dict[str, Any], rows: pa.Table) -> dict[str, Any]:
+        work(rows.num_rows * self.cost_us)
+        counts = np.frombuffer(state["counts"], np.int64).copy()
+        np.add.at(counts, rows["v"].to_numpy() % WIDE, 1)
+        return {"counts": counts.tobytes()}
+
+    def merge(self, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        work(self.state_us)
+        both = [np.frombuffer(s["counts"], np.int64) for s in (left, right)]
+        return {"counts": (both[0] + both[1]).tobytes()}
+
+    def finish(self, state: dict[str, Any]) -> dict[str, Any]:
+        counts = np.frombuffer(state["counts"], np.int64)
+        return {"rows": int(counts.sum()), "sum": int(counts @ np.arange(WIDE))}
+
+
+def work(microseconds: float) -> None:
+    """Sleep; what a call of a slow service or a wait for a disk looks like to Spark."""
+    if microseconds:
+        time.sleep(microseconds / 1e6)
+
+
+def run(
+    rows: int = 48_000,
+    cpu_rows: int = 1_000_000,
+    rounds: int = 2,
+    cost_us: float = 1_000.0,
+    exponents: tuple[float, ...] = EXPONENTS,
+) -> dict[str, Any]:
+    """Measure every cell, print the tables, and return everything measured."""
+    with tempfile.TemporaryDirectory(prefix="skewless-bench-") as folder:
+        cells = []
+        for slots, n, cost in ((32, rows, cost_us), (2, cpu_rows, 0.0)):
+            spark = _session(Path(folder), slots)
+            try:
+                cells += _cells(spark, Path(folder), slots, n, cost, rounds, exponents)
+            finally:
+                spark.stop()
+    result = {
+        "benchmark": "spark/grouping",
+        "rows": {"local[32]": rows, "local[2]": cpu_rows},
+        "cost_us": cost_us,
+        "state_us": WIDE_US,
+        "rounds": rounds,
+        "cells": cells,
+    }
+    _print(cells)
+    return result
+
+
+def _session(folder: Path, slots: int) -> SparkSession:
+    builder = SparkSession.builder.master(f"local[{slots}]").appName("skewless benchmark")
+    for name, value in {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "3g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(max(slots, 8)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _cells(
+    spark: SparkSession,
+    folder: Path,
+    slots: int,
+    rows: int,
+    cost_us: float,
+    rounds: int,
+    exponents: tuple[float, ...],
+) -> list[dict[str, Any]]:
+    n_workers = max(slots, 8)
+    found = []
+    for name, distinct in DISTINCT.items():
+        even = _written(spark, folder, rows, distinct, None, n_workers)
+        for exponent in exponents:
+            frame = _written(spark, folder, rows, distinct, exponent, n_workers)
+            for job in ("algebraic", "small state", "large state", "whole groups"):
+                variants = _variants(job, frame, even, n_workers, cost_us)
+                times = _times(variants, rounds)
+                cell = {
+                    "master": f"local[{slots}]",
+                    "job": job,
+                    "keys": name,
+                    "zipf": exponent,
+                    "seconds": times,
+                }
+                found.append(cell)
+                print(_line(cell), flush=True)
+    return found
+
+
+def _written(
+    spark: SparkSession, folder: Path, rows: int, distinct: int, exponent: float | None, files: int
+) -> DataFrame:
+    """Write keys of a Zipf law, or for ``None`` keys that every worker gets as many rows of."""
+    path = folder / f"{rows}-{distinct}-{exponent}-{files}"
+    if not path.exists():
+        path.mkdir()
+        rng = np.random.default_rng(5)
+        if exponent is None:
+            key = np.arange(rows) % distinct
+        else:
+            weights = np.arange(1, distinct + 1, dtype=np.float64) ** -exponent
+            key = rng.choice(distinct, rows, p=weights / weights.sum())
+        values = rng.integers(0, WIDE, rows)
+        for i in range(files):
+            part = slice(rows * i // files, rows * (i + 1) // files)
+            table = pa.table({"k": key[part], "v": values[part]})
+            pq.write_table(table, path / f"part-{i:03d}.parquet")
+    # One file a task: otherwise Spark packs small files together, and "local" has few tasks.
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "4194304")
+    spark.conf.set("spark.sql.files.openCostInBytes", "4194304")
+    return spark.read.parquet(str(path))
+
+
+def _variants(
+    job: str, frame: DataFrame, even: DataFrame, n: int, cost_us: float
+) -> dict[str, Callable[[], DataFrame]]:
+    salted = frame.withColumn("salt", (F.rand(1) * n).cast("int"))
+    if job == "algebraic":
+        sums = [F.count("*").alias("rows"), F.sum("v").alias("sum")]
+        parts = salted.groupBy("k", "salt").agg(F.sum(F.lit(1)).alias("n"), F.sum("v").alias("t"))
+        merged = parts.groupBy("k").agg(F.sum("n").alias("rows"), F.sum("t").alias("sum"))
+        return {
+            "spark": lambda: frame.groupBy("k").agg(*sums),
+            "salted": lambda: merged,
+            "wrap_around": lambda: skewless.group_by(
+                frame, "k", policy="wrap_around", workers=n
+            ).agg(*sums),
+            "auto": lambda: skewless.group_by(frame, "k", workers=n).agg(*sums),
+        }
+    if job == "whole groups":
+        function = _whole(Small(cost_us))
+        schema = "k long, rows long, sum long"
+        return {
+            "spark": lambda: frame.groupBy("k").applyInArrow(function, schema),
+            "hash": lambda: skewless.group_by(frame, "k", policy="hash", workers=n).apply(
+                function, schema
+            ),
+            "auto": lambda: skewless.group_by(frame, "k", workers=n).apply(function, schema),
+        }
+    aggregator = Small(cost_us) if job == "small state" else Large(cost_us)
+    schema = "k long, rows long, sum long"
+    part, merge = _salted(aggregator)
+    parts = salted.groupBy("k", "salt").applyInArrow(part, f"k long, {aggregator.state}")
+
+    def grouped(policy: str, rows: DataFrame = frame) -> Callable[[], DataFrame]:
+        return lambda: skewless.group_by(rows, "k", policy=policy, workers=n).aggregate(aggregator)
+
+    return {
+        "spark": lambda: frame.groupBy("k").applyInArrow(_whole(aggregator), schema),
+        "salted": lambda: parts.groupBy("k").applyInArrow(merge, schema),
+        "local": grouped("local"),
+        "hash": grouped("hash"),
+        "wrap_around": grouped("wrap_around"),
+        "auto": grouped("auto"),
+        EVEN: grouped("wrap_around", even),
+    }
+
+
+def _whole(aggregator: Any) -> Callable[[tuple[Any, ...], pa.Table], pa.Table]:
+    def whole(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
+        state = aggregator.update(aggregator.create(), rows)
+        return pa.table({"k": [key[0].as_py()]} | _listed(aggregator.finish(state)))
+
+    return whole
+
+
+def _salted(aggregator: Any) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
+    merges = getattr(aggregator, "merges", {})
+
+    def part(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
+        state = aggregator.update(aggregator.create(), rows)
+        return pa.table({"k": [key[0].as_py()]} | _listed(state))
+
+    def merge(key: tuple[Any, ...], states: pa.Table) -> pa.Table:
+        first, *others = states.drop_columns("k").to_pylist()
+        for other in others:
+            first = (
+                {name: first[name] + other[name] for name in first}
+                if merges
+                else aggregator.merge(first, other)
+            )
+        return pa.table({"k": [key[0].as_py()]} | _listed(aggregator.finish(first)))
+
+    return part, merge
+
+
+def _listed(row: dict[str, Any]) -> dict[str, list[Any]]:
+    return {name: [value] for name, value in row.items()}
+
+
+def _times(variants: dict[str, Callable[[], DataFrame]], rounds: int) -> dict[str, Any]:
+    answers = {
+        name: sorted(tuple(row) for row in make().collect())
+        for name, make in variants.items()
+        if name != EVEN
+    }
+    expected = answers["spark"]
+    assert all(answer == expected for answer in answers.values()), "variants disagree"
+    names = list(variants)
+    timed: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(rounds):
+        for name in _rotated(names, turn):
+            begun = time.perf_counter()
+            variants[name]().write.format("noop").mode("overwrite").save()
+            timed[name].append(time.perf_counter() - begun)
+    return {
+        name: {"median": statistics.median(each), "min": min(each), "max": max(each)}
+        for name, each in timed.items()
+    }
+
+
+def _rotated(names: list[str], turn: int) -> Iterator[str]:
+    first = turn % len(names)
+    yield from names[first:] + names[:first]
+
+
+def _line(cell: dict[str, Any]) -> str:
+    seconds = {name: each["median"] for name, each in cell["seconds"].items()}
+    plain = seconds["spark"]
+    parts = [f"{name} {value:.2f} ({plain / value:.2f}x)" for name, value in seconds.items()]
+    head = f"{cell['master']:10}{cell['job']:14}{cell['keys']:10}zipf {cell['zipf']:<4}"
+    return f"{head} {'  '.join(parts)}"
+
+
+def _print(cells: list[dict[str, Any]]) -> None:
+    print("\nauto against the best of the others, and against even tasks (1 = as fast)")
+    for cell in cells:
+        seconds = {name: each["median"] for name, each in cell["seconds"].items()}
+        even = seconds.pop(EVEN, None)
+        auto = seconds.pop("auto")
+        best = min(seconds, key=lambda name: seconds[name])
+        print(
+            f"{cell['master']:10}{cell['job']:14}{cell['keys']:10}zipf {cell['zipf']:<4}"
+            f" auto {auto:6.2f} s  best {best:12}{seconds[best]:6.2f} s  ratio {auto / seconds[best]:.2f}"
+            + ("" if even is None else f"  even/auto {even / auto:.2f}")
+        )
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,173 @@
+"""What ``"auto"`` does with an aggregator: time it on some rows, and let the cost model choose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
+
+from skewless.advisor import Outcome, advise, outcomes
+from skewless.costs import Costs, calibrate
+from skewless.planners import WrapAround
+from skewless.routing import Routing
+from skewless.spark.aggregation import first_groups
+from skewless.spark.aggregator import Aggregator
+from skewless.spark.batch import Plan, count, learned
+from skewless.spark.keys import KeyColumns
+
+__all__ = ["Choice", "choose", "measure", "slots_of"]
+
+#: Seconds of work on the sample after which no more of it is tried.
+_BUDGET_S = 0.2
+#: Shipping a byte of state: serialised, shuffled, read.
+_US_PER_BYTE = 0.004
+
+
+class Choice(NamedTuple):
+    """A policy for an aggregator, and what it was chosen from."""
+
+    policy: str
+    """``"hash"``, ``"local"`` or ``"wrap_around"``."""
+    reason: str
+    """Why, in words."""
+    costs: Costs
+    """Costs measured with the aggregator."""
+    outcomes: tuple[Outcome, ...]
+    """What each policy is predicted to do."""
+    plan: Plan
+    """Where the rows go; not used by ``"local"``."""
+    measured_s: float
+    """Seconds that the measuring took, the small job that fetched the rows included."""
+
+
+def choose(
+    df: DataFrame,
+    keys: KeyColumns,
+    aggregator: Aggregator,
+    n_workers: int,
+    *,
+    weight: Column | None = None,
+) -> Choice:
+    """Return the policy that the cost model predicts to be the fastest for an aggregator.
+
+    Parameters
+    ----------
+    df, keys
+        A batch frame and its key columns.
+    aggregator
+        Checked before.
+    n_workers
+        Number of workers.
+    weight
+        What a row weighs; 1 if left out.
+
+    Notes
+    -----
+    Two queries run: one counts the keys, the other fetches the first rows of the frame, on which the
+    aggregator is timed in this process (for 0.2 s at most). Hashing, combining where the rows are and
+    cutting the hot keys are then compared (`skewless.advisor`); the simplest one wins if it is as fast
+    as the fastest within 3 %. Tasks run side by side only as far as the cluster has slots for them, so
+    with many more workers than slots an uneven load costs nothing.
+    """
+    begun = time.perf_counter()
+    counted = count(df, keys, n_workers, weight=weight)
+    gathered = time.perf_counter()
+    histogram = counted.histogram
+    rule = WrapAround(n_workers)
+    routing = learned(rule, histogram)
+    planned = time.perf_counter()
+    costs = measure(*first_groups(df, keys, aggregator, "group_by"))
+    measured_s = time.perf_counter() - planned
+    # The loads are in units of weight, the costs are per row.
+    scale = counted.rows / histogram.total if histogram.total else 1.0
+    per_unit = costs._replace(
+        route_us=costs.route_us * scale,
+        ship_us=costs.ship_us * scale,
+        update_us=costs.update_us * scale,
+    )
+    found = outcomes(
+        histogram,
+        n_workers,
+        per_unit,
+        distinct=counted.distinct,
+        policies=("hash", "wrap_around"),
+        slots=slots_of(df),
+        tasks=counted.tasks,
+    )
+    share = int(histogram.counts[0]) / histogram.total if histogram.total else 0.0
+    advice = advise(found, share, n_workers)
+    if advice.policy != "wrap_around":
+        routing = Routing.hashing(n_workers)
+    plan = Plan(routing, histogram, gathered - begun, planned - gathered)
+    return Choice(advice.policy, advice.reason, costs, tuple(found), plan, measured_s)
+
+
+def measure(
+    aggregator: Aggregator, rows: pa.Table, starts: NDArray[np.int64], budget_s: float = _BUDGET_S
+) -> Costs:
+    """Return the costs of an aggregator, timed on some rows in this process.
+
+    Parameters
+    ----------
+    aggregator
+        With its schemas set.
+    rows
+        Input columns, sorted by group.
+    starts
+        Where each group begins, and the number of rows.
+    budget_s
+        Seconds of work after which no more rows are tried.
+
+    Notes
+    -----
+    The rows are worked on by group, and once more with every row as a group of its own: the difference
+    is what a state costs to make, to which shipping its bytes and merging it are added. Where no key has
+    two rows in the sample, a state costs no more than the model's own figure.
+    """
+    base = calibrate()
+    if rows.num_rows == 0:
+        return base
+    n, spent, states = _enough_rows(aggregator, rows, starts, budget_s)
+    part, groups = rows.slice(0, n), states.num_rows
+    state_us = 0.0
+    if groups < n:
+        apart_s, states = _timed(lambda: aggregator.update_groups(part, np.arange(n + 1)))
+        state_us = max(0.0, apart_s - spent) / (n - groups) * 1e6
+    update_us = max(spent * 1e6 - groups * state_us, 0.0) / n
+    merge_us = state_us + states.nbytes / states.num_rows * _US_PER_BYTE
+    by_merge = [c for c in states.column_names if c not in aggregator.merges]
+    if by_merge:
+        partial, ends = states.select(by_merge), np.array([0, states.num_rows], np.int64)
+        merged_s, _ = _timed(lambda: aggregator.merge_groups(partial, ends))
+        merge_us += merged_s / states.num_rows * 1e6
+    return base._replace(update_us=update_us, merge_us=base.merge_us + merge_us)
+
+
+def _enough_rows(
+    aggregator: Aggregator, rows: pa.Table, starts: NDArray[np.int64], budget_s: float
+) -> tuple[int, float, pa.Table]:
+    """Work on more and more of the rows, until it takes long enough to be timed."""
+    n = min(64, rows.num_rows)
+    while True:
+        part, ends = rows.slice(0, n), np.append(starts[starts < n], n)
+        spent, states = _timed(lambda p=part, e=ends: aggregator.update_groups(p, e))  # type: ignore[misc]
+        if n == rows.num_rows or spent > budget_s / 4:
+            return n, spent, states
+        n = min(4 * n, rows.num_rows)
+
+
+def _timed(job: Callable[[], pa.Table]) -> tuple[float, pa.Table]:
+    begun = time.perf_counter()
+    made = job()
+    return time.perf_counter() - begun, made
+
+
+def slots_of(df: DataFrame) -> int | None:
+    """Return the number of tasks that run side by side; ``None`` on Connect, which does not say."""
+    context = getattr(df.sparkSession, "_sc", None)
+    return None if context is None else int(context.defaultParallelism)

@@ -1,0 +1,94 @@
+"""What ``"auto"`` takes for an aggregator: timed, chosen by the cost model, explained."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import skewless
+from skewless.spark.auto import choose, measure
+from skewless.spark.keys import resolve_keys
+from tests.spark.test_split_or_whole import Counted
+
+
+class Slow(Counted):
+    """Pretends that a row takes 30 us."""
+
+    def update_groups(self, rows: pa.Table, starts):
+        import time
+
+        time.sleep(rows.num_rows * 30e-6)
+        return pa.table({"n": np.diff(starts)})
+
+
+class Heavy(Slow):
+    """A state that takes 3 ms to make."""
+
+    def update_groups(self, rows: pa.Table, starts):
+        import time
+
+        time.sleep((len(starts) - 1) * 3e-3)
+        return super().update_groups(rows, starts)
+
+
+@pytest.fixture(scope="module")
+def hot(spark: SparkSession) -> DataFrame:
+    n = F.col("id")
+    key = F.when(n % 2 == 0, F.lit(0)).otherwise(n % 500)
+    return spark.range(0, 200_000, 1, 2).select(key.alias("k"), n)
+
+
+def prepared(aggregator: skewless.Aggregator, rows: pa.Table) -> skewless.Aggregator:
+    aggregator.state_schema = pa.schema([("n", pa.int64())])
+    assert rows.num_rows
+    return aggregator
+
+
+@pytest.mark.parametrize(("aggregator", "state_us"), [(Slow(), 0.0), (Heavy(), 3_000.0)])
+def test_the_costs_of_a_row_and_of_a_state_are_told_apart(aggregator, state_us) -> None:
+    rows = pa.table({"id": np.arange(400)})
+    costs = measure(prepared(aggregator, rows), rows, np.array([0, 300, 400]), budget_s=2.0)
+    assert 25 <= costs.update_us <= 90  # asleep for 30 us, and never woken early
+    assert state_us <= costs.merge_us <= state_us * 2 + 300
+
+
+def test_no_rows_cost_what_the_model_says() -> None:
+    rows = pa.table({"id": np.arange(0)})
+    assert measure(Slow(), rows, np.zeros(1, np.int64)) == skewless.costs.calibrate()
+
+
+def choice(df: DataFrame, aggregator: skewless.Aggregator, workers: int):
+    return choose(df, resolve_keys("test", df, ["k"]), aggregator, workers)
+
+
+def test_a_hot_key_with_small_states_is_combined_where_it_is_or_cut(hot, monkeypatch) -> None:
+    monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 16)
+    found = choice(hot, Slow(), 16)
+    by_name = {one.policy: one for one in found.outcomes}
+    assert found.policy == "wrap_around"  # the rows lie in two tasks only
+    assert by_name["hash"].max_over_mean > 7
+    assert by_name["local"].predicted_s > 5 * by_name["wrap_around"].predicted_s
+
+
+def test_with_few_slots_an_uneven_load_costs_nothing(hot, monkeypatch) -> None:
+    monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 1)
+    assert choice(hot.repartition(8, "id"), Slow(), 16).policy in ("hash", "local")
+
+
+def test_even_keys_are_hashed_where_states_are_dear(spark, monkeypatch) -> None:
+    monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 8)
+    even = spark.range(0, 50_000, 1, 8).select((F.col("id") % 1_000).alias("k"), "id")
+    assert choice(even, Heavy(), 8).policy == "hash"
+
+
+def test_explain_says_what_was_measured_predicted_and_chosen(hot) -> None:
+    groups = skewless.group_by(hot, "k", workers=8)
+    found = {r.k: r.total for r in groups.aggregate(Counted()).collect()}
+    assert found[0] == 100_000
+    assert sum(found.values()) == 200_000
+    told = groups.explain()
+    for part in ("chosen by 'auto'", "us a row", "predicted: local", "wrap_around", "max/mean"):
+        assert part in told
