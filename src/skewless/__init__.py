@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
     from skewless.spark import Aggregator, group_by, repartition
+    from skewless.spark.join import join
 
 __all__ = [
     "AM",
@@ -56,6 +57,7 @@ __all__ = [
     "WrapAround",
     "group_by",
     "inspect",
+    "join",
     "repartition",
 ]
 
@@ -88,6 +90,7 @@ _HOME = {
     "WrapAround": "skewless.planners",
     "Routing": "skewless.routing",
     "inspect": "skewless.inspection",
+    "join": "skewless.spark.join",
     "Aggregator": "skewless.spark",
     "group_by": "skewless.spark",
     "repartition": "skewless.spark",

@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from skewless.advisor import ADVISED, Advice, Outcome, advise, fitted_exponent, outcomes
 from skewless.costs import Costs, calibrate
+from skewless.errors import ParameterError
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from skewless.join_inspection import JoinInspection
     from skewless.spark.survey import Survey
 
 __all__ = ["HotKey", "Inspection", "inspect"]
@@ -170,13 +172,15 @@ class Inspection:
         return fragment(self)
 
     def __repr__(self) -> str:
+        from skewless.report.text import aligned
+
         unit = "weight" if self.weighted else "rows"
         parts = [
             f"inspect({', '.join(self.columns)}): {self.lead()}.",
             "",
-            *_aligned(["key", f"share of {unit}", "95 %", "fair shares"], self.hot_rows(10)),
+            *aligned(["key", f"share of {unit}", "95 %", "fair shares"], self.hot_rows(10)),
             "",
-            *_aligned(
+            *aligned(
                 ["policy", "max/mean", "split keys", "extra fragments", "predicted s"],
                 self.outcome_rows(),
             ),
@@ -189,6 +193,7 @@ class Inspection:
 _NOTHING = Advice("spark", "the frame has no rows")
 
 
+@overload
 def inspect(
     df: DataFrame,
     *keys: str,
@@ -197,8 +202,31 @@ def inspect(
     sample: float | None = None,
     policies: Sequence[str] = ADVISED,
     costs: Costs | None = None,
-) -> Inspection:
+) -> Inspection: ...
+@overload
+def inspect(
+    df: DataFrame,
+    *keys: DataFrame,
+    on: Any,
+    how: str = "inner",
+    workers: int | None = None,
+    sample: float | None = None,
+) -> JoinInspection: ...
+def inspect(
+    df: DataFrame,
+    *keys: Any,
+    workers: int | None = None,
+    weight: str | Column | None = None,
+    sample: float | None = None,
+    policies: Sequence[str] = ADVISED,
+    costs: Costs | None = None,
+    on: Any = None,
+    how: str = "inner",
+) -> Inspection | JoinInspection:
     """Say which keys are hot, what each policy would do, which to take and why.
+
+    With a second frame in the place of the keys, ``inspect(left, right, on="user")``, it predicts a join:
+    the rows of the result per hot key, and what `skewless.join` would do.
 
     Parameters
     ----------
@@ -217,10 +245,12 @@ def inspect(
     costs
         Costs of a row and a fragment; measured on this machine if left out. Give your own
         ``update_us`` by ``skewless.costs.calibrate(update_us)``.
+    on, how
+        Of a join: what ``DataFrame.join`` takes.
 
     Returns
     -------
-    Inspection
+    Inspection or JoinInspection
         Prints as a table; ``to_html`` writes a page, ``to_dict`` gives plain values.
 
     Raises
@@ -240,7 +270,17 @@ def inspect(
     --------
     >>> report = skewless.inspect(df, "user", workers=64)  # doctest: +SKIP
     >>> report.to_html("keys.html")  # doctest: +SKIP
+    >>> print(skewless.inspect(orders, users, on="user", how="left"))  # doctest: +SKIP
     """
+    if len(keys) == 1 and hasattr(keys[0], "isStreaming"):
+        from skewless.join_inspection import inspect_join
+
+        return inspect_join(df, keys[0], on, how, workers=workers, sample=sample)
+    if on is not None:
+        raise ParameterError(
+            "inspect: on= belongs to a join, inspect(left, right, on=...); for the keys of one frame "
+            "write inspect(df, 'column')."
+        )
     from skewless.spark.policies import resolve_policy
     from skewless.spark.survey import spark_says, survey
 
@@ -284,23 +324,6 @@ def _interval(share: float, n_rows: int, sample: float | None) -> tuple[float, f
     centre = (share + z2 / 2) / (1 + z2)
     half = math.sqrt(z2 * (share * (1 - share) + z2 / 4)) / (1 + z2)
     return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def _aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    clipped = [[_clip(cell) for cell in row] for row in (headings, *rows)]
-    widths = [max(len(row[i]) for row in clipped) for i in range(len(headings))]
-    return [
-        "  ".join(
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in clipped
-    ]
-
-
-def _clip(cell: str) -> str:
-    shown = "".join(c if c.isprintable() else "?" for c in cell)
-    return shown if len(shown) <= 40 else f"{shown[:37]}..."
 
 
 class _Progress:

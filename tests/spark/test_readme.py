@@ -38,7 +38,8 @@ def test_every_example_of_the_readme_runs(
     posts = df.select(F.timestamp_seconds(F.col("amount") / 50).alias("ts"), "user_id")
     posts.withColumnRenamed("user_id", "hashtag").write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema("ts timestamp, hashtag string").parquet(str(tmp_path / "in"))
-    names: dict[str, object] = {"df": df, "stream": stream}
+    users = df.select("user_id").distinct().withColumn("name", F.upper("user_id"))
+    names: dict[str, object] = {"df": df, "stream": stream, "users": users}
     source = "\n".join(blocks()).replace("/shared/policy", str(tmp_path / "policy"))
     assert len(blocks()) >= 5
     exec(compile(source, str(README), "exec"), names)  # noqa: S102 - our own README
@@ -56,6 +57,9 @@ def test_every_example_of_the_readme_runs(
     assert {r.user_id: r["mean"] for r in means.collect()} == pytest.approx(
         {r.user_id: r["mean"] for r in plain.collect()}, rel=1e-9
     )
+    joined = names["joined"]
+    assert isinstance(joined, DataFrame)
+    assert_same_rows(joined, df.join(users, "user_id", "left"))
     assert isinstance(counts, DataFrame)
     assert counts.isStreaming
     assert counts.columns == ["window", "hashtag", "count(1)"]
@@ -84,3 +88,20 @@ def test_every_example_of_the_guide_to_grouping_runs(
     assert isinstance(named, DataFrame)
     expected = noted.select("user_id", "amount", F.upper("user_id").alias("name"))
     assert sorted(map(repr, named.collect())) == sorted(map(repr, expected.collect()))
+
+
+def test_every_example_of_the_guide_to_joins_runs(
+    spark: SparkSession, df: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    users = df.select("user_id").distinct().withColumn("least", F.lit(100.0))
+    names: dict[str, object] = {"orders": df, "users": users}
+    page = README.parent / "docs" / "joins.md"
+    exec(compile("\n".join(blocks(page)), str(page), "exec"), names)  # noqa: S102 - our own page
+
+    assert (tmp_path / "join.html").stat().st_size > 100_000
+    both, matched = names["both"], names["matched"]
+    assert isinstance(both, DataFrame)
+    assert_same_rows(both, df.join(users, "user_id", "left"))
+    assert isinstance(matched, DataFrame)
+    assert matched.count() == 2_899

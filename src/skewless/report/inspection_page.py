@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from skewless.report.page import save, show
 from skewless.report.text import (
     HOT_HEADINGS,
+    JOIN_HEADINGS,
     OUTCOME_HEADINGS,
     Inspected,
     paragraphs,
@@ -17,7 +18,7 @@ from skewless.report.text import (
     table,
 )
 
-__all__ = ["write"]
+__all__ = ["write", "write_join"]
 
 
 def write(path: Path, found: Inspected) -> None:
@@ -36,6 +37,39 @@ def write(path: Path, found: Inspected) -> None:
     ]
     title = f"skewless: the keys of {', '.join(found.columns)}"
     save(path, title, f"{found.lead()}.", sections)
+
+
+def write_join(path: Path, sentences: list[str], rows: list[list[str]]) -> None:
+    """Write the page of a join: what it will put out, and its heaviest keys."""
+    first, *rest = sentences
+    sections = [
+        section("What to do", paragraphs(rest)),
+        section(
+            "The keys with the most rows in the result",
+            _join_chart(rows),
+            table(JOIN_HEADINGS, rows),
+        ),
+    ]
+    save(path, "skewless: a join, before it runs", first, sections)
+
+
+def _join_chart(rows: list[list[str]]) -> str:
+    output = [float(row[3].replace(",", "")) for row in rows]
+    labels = [f"{i}. {html.escape(row[0][:30])}" for i, row in enumerate(rows, start=1)]
+    figure = go.Figure(
+        go.Bar(
+            x=output[::-1],
+            y=labels[::-1],
+            orientation="h",
+            marker_color="#2b6cb0",
+            hovertemplate="%{y}: %{x:,} rows<extra></extra>",
+        )
+    )
+    figure.update_layout(
+        height=110 + 24 * max(1, len(rows)), xaxis_title="rows of the result", bargap=0.25
+    )
+    figure.update_yaxes(automargin=True)
+    return show(figure)
 
 
 def _chart(rows: list[list[str]], workers: int) -> str:

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from typing import Protocol
 
-__all__ = ["Inspected", "fragment", "paragraphs", "section", "table"]
+__all__ = ["Inspected", "aligned", "fragment", "paragraphs", "section", "table"]
 
 
 class Inspected(Protocol):
@@ -38,6 +38,7 @@ class Inspected(Protocol):
 
 
 HOT_HEADINGS = ("key", "share", "95 % interval", "fair shares")
+JOIN_HEADINGS = ("key", "left rows", "right rows", "rows of the result")
 OUTCOME_HEADINGS = ("policy", "max/mean load", "split keys", "extra fragments", "predicted s")
 
 
@@ -78,3 +79,21 @@ def fragment(found: Inspected) -> str:
         f"{table(OUTCOME_HEADINGS, found.outcome_rows())}"
         f"{paragraphs(found.recommendation())}</div>"
     )
+
+
+def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a table as lines of text: the first column to the left, the others to the right."""
+    clipped = [[_clip(cell) for cell in row] for row in (headings, *rows)]
+    widths = [max(len(row[i]) for row in clipped) for i in range(len(headings))]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in clipped
+    ]
+
+
+def _clip(cell: str) -> str:
+    shown = "".join(c if c.isprintable() else "?" for c in cell)
+    return shown if len(shown) <= 40 else f"{shown[:37]}..."

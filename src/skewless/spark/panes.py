@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, NumericType, StructField
 
 from skewless.errors import DataError
+from skewless.spark.nodes import arguments_of, child_of, column_of, field_of, kind_of, node_of
 
 __all__ = ["Decomposed", "decompose", "duration_us", "pane_us"]
 
@@ -140,15 +141,15 @@ _SYNONYMS = {"mean": "avg", "every": "bool_and", "some": "bool_or", "any": "bool
 
 def _call(aggregate: Column) -> tuple[str, bool, Column] | None:
     """Return (function, is distinct, aggregate without alias) of a plain function call."""
-    node = _node(aggregate)
+    node = node_of(aggregate)
     bare = aggregate
-    if _kind(node) in ("Alias", "ColumnAlias"):
-        node = _child(node)
-        bare = _column(aggregate, node)
-    if _kind(node) != "UnresolvedFunction":
+    if kind_of(node) in ("Alias", "ColumnAlias"):
+        node = child_of(node)
+        bare = column_of(aggregate, node)
+    if kind_of(node) != "UnresolvedFunction":
         return None
-    function = str(_field(node, "functionName", "_name")).lower()
-    distinct = bool(_field(node, "isDistinct", "_is_distinct"))
+    function = str(field_of(node, "functionName", "_name")).lower()
+    distinct = bool(field_of(node, "isDistinct", "_is_distinct"))
     return _SYNONYMS.get(function, function), distinct, bare
 
 
@@ -170,53 +171,18 @@ def _argument(aggregate: Column) -> Column:
 
 def _arguments(aggregate: Column) -> list[Column | None]:
     """Return the arguments of the call as columns; ``None`` stands for ``*`` or a literal 1."""
-    node = _node(aggregate)
-    if _kind(node) in ("Alias", "ColumnAlias"):
-        node = _child(node)
-    if hasattr(aggregate, "_jc"):
-        sequence = node.arguments()
-        nodes = [sequence.apply(i) for i in range(sequence.size())]
-    else:
-        nodes = list(node._args)
-    return [None if _always_counts(n) else _column(aggregate, n) for n in nodes]
+    node = node_of(aggregate)
+    if kind_of(node) in ("Alias", "ColumnAlias"):
+        node = child_of(node)
+    nodes = arguments_of(node)
+    return [None if _always_counts(n) else column_of(aggregate, n) for n in nodes]
 
 
 def _always_counts(node: Any) -> bool:
     """Say whether an argument of ``count`` is never null by its form: ``*`` or a literal."""
-    if _kind(node) in ("Literal", "LiteralExpression"):
-        return _field(node, "value", "_value") is not None
-    return _kind(node) == "UnresolvedStar"
-
-
-# -- reading a Column: a JVM node on classic Spark, a Python expression on Spark Connect ----------------
-
-
-def _node(column: Column) -> Any:
-    return column._jc.node() if hasattr(column, "_jc") else column._expr  # type: ignore[operator]
-
-
-def _kind(node: Any) -> str:
-    if hasattr(node, "getClass"):
-        return str(node.getClass().getSimpleName())
-    return type(node).__name__
-
-
-def _child(node: Any) -> Any:
-    return node.child() if hasattr(node, "getClass") else node._child
-
-
-def _field(node: Any, jvm: str, connect: str) -> Any:
-    return getattr(node, jvm)() if hasattr(node, "getClass") else getattr(node, connect)
-
-
-def _column(like: Column, node: Any) -> Column:
-    if hasattr(like, "_jc"):
-        from pyspark import SparkContext
-
-        jvm = SparkContext._active_spark_context._jvm  # type: ignore[union-attr]
-        made = jvm.org.apache.spark.sql.Column(node)  # type: ignore[union-attr]
-        return type(like)(made)
-    return type(like)(node)
+    if kind_of(node) in ("Literal", "LiteralExpression"):
+        return field_of(node, "value", "_value") is not None
+    return kind_of(node) == "UnresolvedStar"
 
 
 def pane_aggregate(
