@@ -42,14 +42,10 @@ demo: kernels
 	@$(with) .venv/bin/skewless demo $(args)
 
 test: setup
-	$(pytest) -m "not slow" $(args)
-	SKEWLESS_JIT=off $(pytest) -m "jit_modes and not slow" tests/unit tests/conformance
-	SKEWLESS_JIT=boundscheck $(pytest) -m "jit_modes and not slow" tests/unit tests/conformance
+	@$(python) tools/run_tests.py $(args)
 
 test-all: setup
-	$(pytest) $(args)
-	SKEWLESS_JIT=off $(pytest) -m jit_modes tests/unit tests/conformance
-	SKEWLESS_JIT=boundscheck $(pytest) -m jit_modes tests/unit tests/conformance
+	@$(python) tools/run_tests.py --all $(args)
 
 bench: kernels
 	$(python) -m benchmarks $(args)
