@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skewless.datasets.generators import drifting, uniform, zipf
     from skewless.datasets.graphs import host_crawl, power_law_edges
     from skewless.datasets.look_alikes import look_alike
+    from skewless.datasets.real import load_real
     from skewless.datasets.skewed import log_normal, zipf_by_share, zipf_exponent
     from skewless.datasets.specs import from_spec
 
@@ -22,6 +23,7 @@ __all__ = [
     "drifting",
     "from_spec",
     "host_crawl",
+    "load_real",
     "log_normal",
     "look_alike",
     "power_law_edges",
@@ -43,6 +45,7 @@ _HOME = {
     "drifting": "generators",
     "from_spec": "specs",
     "host_crawl": "graphs",
+    "load_real": "real",
     "log_normal": "skewed",
     "look_alike": "look_alikes",
     "power_law_edges": "graphs",
