@@ -31,6 +31,7 @@ FORMATS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
+_PLAIN = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 _OPENERS: dict[str, Callable[..., readers.Reader]] = {
     "parquet": readers.ParquetReader,
     "csv": readers.CsvReader,
@@ -153,7 +154,7 @@ class TupleFile:
             try:
                 names = self._current.schema.names if self._columns is None else self._columns
                 for batch in self._current.batches(self._columns):
-                    yield batch.select(list(names))
+                    yield _without_views(batch.select(list(names)))
             except (OSError, pa.ArrowException) as error:
                 raise _unreadable(self._where, file, error) from error
             finally:
@@ -296,6 +297,15 @@ def check_plain(where: str, file: str, schema: pa.Schema, names: Sequence[str]) 
                 f"{where}: key column {name!r} of {file!r} is nested ({kind}); write the field that "
                 "is the key to a column of its own first."
             )
+
+
+def _without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return strings and binaries of the newer layout in the usual one, which `hash64` reads."""
+    for i, field in enumerate(batch.schema):
+        plain = _PLAIN.get(field.type)
+        if plain is not None:
+            batch = batch.set_column(i, field.with_type(plain), batch.column(i).cast(plain))
+    return batch
 
 
 def _unreadable(where: str, file: Path, error: Exception) -> DataError:
