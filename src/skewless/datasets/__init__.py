@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from skewless.datasets.skewed import log_normal, zipf_by_share, zipf_exponent
     from skewless.datasets.specs import from_spec
     from skewless.datasets.tlc import load_tlc
+    from skewless.datasets.tpch import tpch_tables
     from skewless.datasets.voters import load_nc_voters
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "sinusoidal",
     "state_of_the_union",
     "stepped",
+    "tpch_tables",
     "uniform",
     "zipf",
     "zipf_by_share",
@@ -77,6 +79,7 @@ _HOME = {
     "renamed": "changing",
     "sinusoidal": "arrivals",
     "stepped": "arrivals",
+    "tpch_tables": "tpch",
     "uniform": "generators",
     "zipf": "generators",
     "zipf_by_share": "skewed",
