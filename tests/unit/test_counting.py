@@ -101,6 +101,15 @@ def test_growth_tells_whether_new_keys_keep_coming():
     assert KeyCounter(8).growth == 0.0
 
 
+def test_growth_is_seen_within_a_single_batch():
+    counter = KeyCounter(8)
+    counter.add(np.arange(10_000, dtype=np.uint64))
+    assert counter.growth == pytest.approx(1.0, abs=0.15)  # estimated
+    counter = KeyCounter(8)
+    counter.add(np.arange(10_000, dtype=np.uint64) % 100)
+    assert counter.growth == pytest.approx(0.0, abs=1e-9)
+
+
 def test_nothing_counted_is_an_empty_histogram():
     counter = KeyCounter(8)
     counter.add(np.empty(0, np.uint64))

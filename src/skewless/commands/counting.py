@@ -16,6 +16,8 @@ __all__ = ["KeyCounter", "Part"]
 Weights = NDArray[np.int64] | NDArray[np.float64]
 
 _PENDING = 1_000_000
+#: The growth of distinct keys is noted within a batch until there are so many notes.
+_FINE = 128
 #: Weights that are no integers are scaled so that their total is about this.
 _SCALED_TOTAL = 2.0**40
 
@@ -78,11 +80,12 @@ class KeyCounter:
 
     def add(self, keys: NDArray[np.uint64], weights: Weights | None = None) -> Part:
         """Add a batch of key hashes with their weights, 1 if left out; return it counted."""
-        self.rows += len(keys)
+        for piece in np.array_split(keys, 8 if len(self._seen) < _FINE else 1):
+            self._sketch.update(piece)
+            self.rows += len(piece)
+            self._seen.append((self.rows, self._sketch.estimate()))
         heavy = np.ones(len(keys), np.int64) if weights is None else weights
         part = Part(*_added_up(keys, heavy))
-        self._sketch.update(part.keys)
-        self._seen.append((self.rows, self._sketch.estimate()))
         self._pending.append(part[:2])
         self._n_pending += len(part.keys)
         if self._n_pending > max(_PENDING, len(self._keys)):
