@@ -89,9 +89,18 @@ def test_times_are_fit_for_a_chunk_and_a_longer_stream_begins_with_the_shorter(b
         (lambda: stepped(5, [0.0, 0.0], 1.0), "one above it"),
         (lambda: stepped(5, [1.0, -1.0], 1.0), "rates must hold"),
         (lambda: stepped(5, [float("inf")], 1.0), "rates must hold"),
-        (lambda: stepped(5, [1.0], 0.0), "stepped: step_s must be a float above 0, got 0.0"),
-        (lambda: sinusoidal(5, 0.0, 1.0), "sinusoidal: mean_rate must be a float above 0"),
+        (
+            lambda: stepped(5, [1.0], 0.0),
+            r"stepped: step_s must be a float in \(0, 1e\+09\], got 0.0",
+        ),
+        (
+            lambda: sinusoidal(5, 0.0, 1.0),
+            r"sinusoidal: mean_rate must be a float in \(0, 1e\+12\], got 0.0",
+        ),
         (lambda: sinusoidal(5, 1.0, 1.0, swing=1.5), r"swing must be a float in \[0, 1\], got 1.5"),
+        (lambda: stepped(5, [1.0], float("inf")), "step_s must be a float in .* got inf"),
+        (lambda: stepped(5, [1e-13], 1.0), "stepped: the rate is too low for so many tuples"),
+        (lambda: sinusoidal(5, 1e-13, 1.0), "sinusoidal: the rate is too low for so many tuples"),
         (lambda: sinusoidal(-1, 1.0, 1.0), "n_tuples must be an int of at least 0, got -1"),
     ],
 )

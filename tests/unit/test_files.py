@@ -73,6 +73,25 @@ def test_a_folder_is_read_in_the_order_of_names_without_what_spark_hides(tmp_pat
     assert found.progress == 1.0
 
 
+def test_a_folder_whose_files_differ_in_a_keys_type_is_refused_before_it_hashes_apart(tmp_path):
+    (tmp_path / "a.csv").write_text("k,n\n1,x\n")
+    (tmp_path / "b.csv").write_text("k,n\nu1,x\n")
+    with pytest.raises(
+        DataError, match=r"column 'k' is int64 in 'a.csv' but string in 'b.csv'; wri"
+    ):
+        read_keys(tmp_path, "k")
+    both = read_keys(tmp_path, "k", as_text=True)
+    assert both.tolist() == hash64(pa.array(["1", "u1"])).tolist()
+    pq.write_table(pa.table({"k": pa.nulls(2)}), tmp_path / "c.parquet")
+    assert read_keys(tmp_path, "k", as_text=True).tolist()[2:] == [42, 42]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfk\n7\n")
+    (tmp_path / "a.jsonl").write_bytes(b'\xef\xbb\xbf{"k": 7}\n')
+    assert read_keys(tmp_path / "a.csv", "k") == read_keys(tmp_path / "a.jsonl", "k")
+
+
 def test_large_text_is_read_in_batches_and_equals_the_whole(tmp_path):
     rng = np.random.default_rng(0)
     table = pa.table({"k": rng.integers(0, 10**12, 600_000), "t": ["x" * 8] * 600_000})

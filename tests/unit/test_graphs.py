@@ -82,5 +82,5 @@ def test_bad_parameters_are_named():
         ParameterError, match="n_hosts must be at least n_seeds, got 5 hosts and 64"
     ):
         host_crawl(64, 5)
-    with pytest.raises(ParameterError, match=r"tail must be a float above 0, got 0.0"):
+    with pytest.raises(ParameterError, match=r"tail must be a float in \(0, 100\], got 0.0"):
         host_crawl(tail=0.0)

@@ -10,12 +10,16 @@ from numpy.typing import NDArray
 
 from skewless.datasets.drawing import units
 from skewless.errors import ParameterError
-from skewless.parameters import Positive, Range, Seed, check
+from skewless.parameters import Range, Seed, check
 
 __all__ = ["sinusoidal", "stepped"]
 
 Length = Annotated[int, Range(0)]
+Seconds = Annotated[float, Range(0, 1e9, low_open=True)]
+Rate = Annotated[float, Range(0, 1e12, low_open=True)]
 _US = 1_000_000
+#: Times above do not fit into 64 bits of microseconds.
+_LAST_S = 9e12
 #: Newton would do with fewer steps, but halving needs no slope: the rate may touch zero.
 _HALVINGS = 60
 
@@ -23,7 +27,7 @@ _HALVINGS = 60
 def stepped(
     n_tuples: Length,
     rates: Sequence[float],
-    step_s: Positive,
+    step_s: Seconds,
     *,
     by_chance: bool = False,
     seed: Seed = 0,
@@ -37,7 +41,7 @@ def stepped(
     rates
         Tuples per second in each step; after the last one the first comes again. A step may have
         rate 0, but not all.
-    step_s : float above 0
+    step_s : float in (0, 1e+09]
         Seconds of each step.
     by_chance : bool
         ``False``: tuple i arrives when the rate adds up to i + 1. ``True``: a Poisson process, in
@@ -53,7 +57,8 @@ def stepped(
     Raises
     ------
     ParameterError
-        A rate is negative or not finite, all are 0, or there is none.
+        A rate is negative or not finite, all are 0, or there is none; another parameter is out of its
+        range; the last tuple would come after 285,000 years.
 
     Examples
     --------
@@ -77,13 +82,13 @@ def stepped(
     step = np.minimum(np.searchsorted(ends, rest, side="left"), len(ends) - 1)
     before = np.concatenate(([0.0], ends[:-1]))[step]
     seconds = rounds * len(rising) * step_s + starts[step] + (rest - before) / levels[step]
-    return np.maximum.accumulate(np.rint(seconds * _US).astype(np.int64))
+    return _microseconds("stepped", seconds)
 
 
 def sinusoidal(
     n_tuples: Length,
-    mean_rate: Positive,
-    period_s: Positive,
+    mean_rate: Rate,
+    period_s: Seconds,
     *,
     swing: Annotated[float, Range(0, 1)] = 0.5,
     by_chance: bool = False,
@@ -95,9 +100,9 @@ def sinusoidal(
     ----------
     n_tuples : int of at least 0
         Number of tuples.
-    mean_rate : float above 0
+    mean_rate : float in (0, 1e+12]
         Tuples per second, the mean over a period.
-    period_s : float above 0
+    period_s : float in (0, 1e+09]
         Seconds of a period.
     swing : float in [0, 1]
         How far the rate goes above and below its mean, as a part of the mean.
@@ -143,6 +148,15 @@ def sinusoidal(
         late = middle + swing * (1 - np.cos(2 * np.pi * middle)) / (2 * np.pi) >= part
         high, low = np.where(late, middle, high), np.where(late, low, middle)
     seconds = (periods + high) * period_s
+    return _microseconds("sinusoidal", seconds)
+
+
+def _microseconds(owner: str, seconds: NDArray[np.float64]) -> NDArray[np.int64]:
+    if len(seconds) and seconds[-1] > _LAST_S:
+        raise ParameterError(
+            f"{owner}: the rate is too low for so many tuples, the last would come after "
+            f"{seconds[-1]:.3g} s; raise the rate."
+        )
     return np.maximum.accumulate(np.rint(seconds * _US).astype(np.int64))
 
 

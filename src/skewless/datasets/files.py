@@ -76,7 +76,7 @@ class TupleFile:
         `format` or `bad_lines` is not known.
     DataError
         The file does not exist or is empty, its format is not known, it cannot be read; a column is
-        missing; while iterating: a line is bad.
+        missing; while iterating: a line is bad, a file of the folder has other types than the first.
 
     Notes
     -----
@@ -117,8 +117,9 @@ class TupleFile:
         self.files = _files(self.path, where, format)
         self.skipped = 0
         self._done, self._current = 0, readers.FINISHED
+        self.schema: pa.Schema = pa.schema([])
         first = self._opened(self.files[0])
-        self.schema: pa.Schema = first.schema
+        self.schema = first.schema
         first.close()
 
     def _opened(self, file: Path) -> readers.Reader:
@@ -136,6 +137,7 @@ class TupleFile:
         try:
             for name in [] if self._columns is None else self._columns:
                 _check_column(self._where, file, reader.schema, name)
+            _check_alike(self._where, self.files[0], self.schema, file, reader.schema)
         except DataError:
             reader.close()
             raise
@@ -286,6 +288,17 @@ def _check_column(where: str, file: Path, schema: pa.Schema, name: str) -> None:
             else did_you_mean(name, names)
         )
         raise DataError(f"{where}: column {name!r} is not in {file.name!r}{inside}.")
+
+
+def _check_alike(where: str, one: Path, held: pa.Schema, other: Path, schema: pa.Schema) -> None:
+    """Raise `DataError` if a column has another type than in the first file: it hashes differently."""
+    for name in set(held.names) & set(schema.names):
+        kinds = held.field(name).type, schema.field(name).type
+        if kinds[0] != kinds[1] and not any(pa.types.is_null(kind) for kind in kinds):
+            raise DataError(
+                f"{where}: column {name!r} is {kinds[0]} in {one.name!r} but {kinds[1]} in "
+                f"{other.name!r}; write both alike, or read columns of CSV as text (as_text)."
+            )
 
 
 def check_plain(where: str, file: str, schema: pa.Schema, names: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skewless.datasets.drawing import by_weight, names, shuffled, units
 from skewless.errors import ParameterError
-from skewless.parameters import Count, Positive, Range, Seed, check
+from skewless.parameters import Count, Range, Seed, check
 
 __all__ = ["Edges", "host_crawl", "power_law_edges"]
 
@@ -106,7 +106,7 @@ def host_crawl(
     first_pages: Count = 1_000,
     growth: Annotated[float, Range(1, 10)] = 1.8,
     exponent: Exponent = 1.1,
-    tail: Positive = 1.3,
+    tail: Annotated[float, Range(0, 100, low_open=True)] = 1.3,
     seed: Seed = 0,
 ) -> pa.Table:
     """Draw the fetch lists of a crawl: the pages of each round, with host and size, heavy of tail.
@@ -128,7 +128,7 @@ def host_crawl(
         How many times as many pages each round has as the one before.
     exponent : float in [0, 20]
         Zipf exponent of pages over hosts.
-    tail : float above 0
+    tail : float in (0, 100]
         Exponent of the Pareto law of page sizes: at 2 or less their variance has no bound.
     seed : int in [0, 9223372036854775807]
         Seed of all draws.

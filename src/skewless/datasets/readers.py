@@ -205,6 +205,8 @@ class JsonLinesReader(Reader):
 
         told = pa.schema([field for field in schema if not pa.types.is_null(field.type)])
         start, self._lines = self._lines, self._lines + len(lines)
+        if start == 0 and lines:
+            lines = [lines[0].removeprefix(b"\xef\xbb\xbf"), *lines[1:]]
         kept = [line for line in lines if line.strip()]
         if self._skips:
             kept = [line for line in kept if self._fits(line)]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skewless.datasets.drawing import names, ranks, units
 from skewless.errors import ParameterError
-from skewless.parameters import Count, Positive, Range, Seed, check
+from skewless.parameters import Count, Range, Seed, check
 
 __all__ = ["log_normal", "zipf_by_share", "zipf_exponent"]
 
@@ -127,7 +127,7 @@ def zipf_by_share(
 def log_normal(
     n_tuples: Length,
     mu: Annotated[float, Range(-20, 20)],
-    sigma: Positive,
+    sigma: Annotated[float, Range(0, 100, low_open=True)],
     *,
     seed: Seed = 0,
 ) -> NDArray[np.uint64]:
@@ -139,7 +139,7 @@ def log_normal(
         Number of tuples.
     mu : float in [-20, 20]
         Mean of the number's logarithm.
-    sigma : float above 0
+    sigma : float in (0, 100]
         Standard deviation of the number's logarithm.
     seed : int in [0, 9223372036854775807]
         Seed of the draws and of the keys' names.
