@@ -173,6 +173,7 @@ def test_the_page_escapes_what_the_data_hold(found, tmp_path):
     assert "holistic paper" in body
     assert "What Spark does by itself" not in body
     assert EVIL not in found._repr_html_()
+    assert found._repr_html_().startswith("<div><b>advise(user)</b>: 10,000 rows")
 
 
 def run(*args):

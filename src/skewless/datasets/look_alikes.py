@@ -90,7 +90,7 @@ def look_alike(
     is an assumption. So many keys *can* occur; how many do depends on `n_tuples`. The log-normal sets
     are no look-alikes but the law that the paper drew them from.
 
-    ``"twitter"`` needs about 500 MB while it is drawn, at ``scale=1``.
+    ``"twitter"`` needs about 600 MB while it is drawn, at ``scale=1``.
 
     References
     ----------
