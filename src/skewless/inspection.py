@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from skewless.advisor import ADVISED, Advice, Outcome, advise, fitted_exponent, outcomes
+from skewless.advisor import (
+    ADVISED,
+    Advice,
+    Outcome,
+    Survey,
+    advise,
+    fitted_exponent,
+    outcomes,
+)
 from skewless.costs import Costs, calibrate
 from skewless.errors import ParameterError
 
@@ -17,7 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from skewless.join_inspection import JoinInspection
-    from skewless.spark.survey import Survey
 
 __all__ = ["HotKey", "Inspection", "inspect"]
 
@@ -61,6 +68,9 @@ class Inspection:
     seconds
         Time that the counting query took.
     """
+
+    #: The verb that the text begins with.
+    verb = "inspect"
 
     def __init__(
         self,
@@ -176,7 +186,7 @@ class Inspection:
 
         unit = "weight" if self.weighted else "rows"
         parts = [
-            f"inspect({', '.join(self.columns)}): {self.lead()}.",
+            f"{self.verb}({', '.join(self.columns)}): {self.lead()}.",
             "",
             *aligned(["key", f"share of {unit}", "95 %", "fair shares"], self.hot_rows(10)),
             "",

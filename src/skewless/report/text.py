@@ -13,6 +13,10 @@ class Inspected(Protocol):
     """What a page needs of an inspection."""
 
     @property
+    def verb(self) -> str:
+        """Return the name of what made it."""
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Return the key columns."""
 
@@ -73,7 +77,7 @@ def paragraphs(sentences: Sequence[str]) -> str:
 def fragment(found: Inspected) -> str:
     """Return an inspection as a piece of HTML for a notebook's cell."""
     return (
-        f"<div><b>inspect({html.escape(', '.join(found.columns))})</b>: "
+        f"<div><b>{html.escape(found.verb)}({html.escape(', '.join(found.columns))})</b>: "
         f"{html.escape(found.lead())}"
         f"{table(HOT_HEADINGS, found.hot_rows(10))}"
         f"{table(OUTCOME_HEADINGS, found.outcome_rows())}"
