@@ -59,6 +59,12 @@ def _grouping(quick: bool) -> Any:
     return grouping.run(16_000, 100_000, 1, exponents=(0.0, 1.5)) if quick else grouping.run()
 
 
+def _joins(quick: bool) -> Any:
+    from benchmarks.spark import joins
+
+    return joins.run(200_000, 50_000, 1) if quick else joins.run()
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -67,6 +73,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "sketches": _sketches,
     "repartition": _repartition,
     "grouping": _grouping,
+    "joins": _joins,
 }
 
 

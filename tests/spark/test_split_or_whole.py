@@ -11,7 +11,7 @@ import skewless
 from skewless import Routing
 from skewless.errors import DataError, ParameterError
 from skewless.spark.whole import whole_of
-from tests.spark.comparison import assert_same_groups, assert_same_rows
+from tests.spark.comparison import assert_same_groups, assert_same_rows, partition_sizes
 
 
 @pytest.fixture(scope="module")
@@ -164,3 +164,46 @@ def test_one_call_of_update_never_sees_more_than_max_rows_and_four_tasks_share_t
     rows = [sum(sizes) for sizes in calls.values()]
     assert len(rows) == 8
     assert max(rows) <= 1.2 * sum(rows) / 8
+
+
+class Folded(Counted):
+    """A fold over the rows in small calls: what a stream over groupByKey would be, in bounded memory."""
+
+    state = "n bigint, most bigint, bits bigint"
+    result = "total bigint, largest bigint, mixed bigint"
+    merges = {"n": "sum", "most": "max", "bits": "bit_xor"}
+    max_rows = 5_000
+
+    def create(self):
+        return {"n": 0, "most": -1, "bits": 0}
+
+    def update(self, state, rows: pa.Table):
+        assert rows.num_rows <= 5_000
+        bits = state["bits"]
+        for value in rows["id"].to_pylist():
+            bits ^= value * 31
+        most = max(state["most"], *rows["id"].to_pylist())
+        return {"n": state["n"] + rows.num_rows, "most": most, "bits": bits}
+
+    def finish(self, state):
+        return {"total": state["n"], "largest": state["most"], "mixed": state["bits"]}
+
+
+def test_a_fold_over_one_huge_key_equals_reduce_by_key(spark) -> None:
+    frame = spark.range(0, 60_000, 1, 4).select(F.lit("hot").alias("k"), F.col("id"))
+    pairs = frame.rdd.map(lambda row: (row.k, (1, row.id, row.id * 31)))
+    expected = pairs.reduceByKey(
+        lambda a, b: (a[0] + b[0], max(a[1], b[1]), a[2] ^ b[2]), 2
+    ).collect()
+    found = skewless.group_by(frame, "k", policy="wrap_around", workers=4).aggregate(Folded())
+    assert [tuple(row) for row in found.collect()] == [(k, *fold) for k, fold in expected]
+
+
+@pytest.mark.parametrize(("n_rows", "n_hot"), [(10_000, 9_900), (200_000, 180_000)])
+def test_the_heavy_stage_is_even_though_a_key_has_nine_tenths_of_the_rows_or_more(
+    spark, n_rows, n_hot
+) -> None:
+    n = F.col("id")
+    frame = spark.range(0, n_rows, 1, 8).select(F.when(n < n_hot, -1).otherwise(n).alias("k"), n)
+    sizes = partition_sizes(skewless.repartition(frame, "k", policy="wrap_around", workers=8))
+    assert max(sizes) <= 1.2 * n_rows / 8

@@ -123,11 +123,11 @@ class Join:
         self._left, self._right, self._on = left, right, on
         self._sample = sample
         self.workers = default_workers(left, workers)
+        self.keys = read_on(left, right, on)  # names a missing column before Spark does
         self._plain = left.join(right, on, "inner" if on is None else how)  # type: ignore[arg-type]
         if on is None and self.how != "inner":
             self._plain = left.join(right, how=how)
         self._plain.schema  # noqa: B018 - analyses the query on Connect too, before any job
-        self.keys = read_on(left, right, on)
         self.plan: JoinPlan | None = None
         self._counted: PairCounts | None = None
         self.counted_s = 0.0
