@@ -47,6 +47,12 @@ def _sketches(quick: bool) -> Any:
     return sketches.run(100_000, 2) if quick else sketches.run()
 
 
+def _datasets(quick: bool) -> Any:
+    from benchmarks.kernels import datasets
+
+    return datasets.run(200_000, 2) if quick else datasets.run()
+
+
 def _repartition(quick: bool) -> Any:
     from benchmarks.spark import repartition
 
@@ -70,6 +76,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "policies": _policies,
     "planners": _planners,
     "skew": _skew,
+    "datasets": _datasets,
     "sketches": _sketches,
     "repartition": _repartition,
     "grouping": _grouping,

@@ -89,6 +89,26 @@ def test_fractions_weigh_as_their_sums(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("weights", "kind"),
+    [
+        ([2**62, 2**62], pa.int64()),
+        ([2**63, 1], pa.uint64()),
+        ([1e308, 1e308], pa.float64()),
+    ],
+)
+def test_weights_that_cannot_be_added_up_are_refused(tmp_path, weights, kind):
+    pq.write_table(pa.table({"k": [1, 2], "w": pa.array(weights, kind)}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"weights in 'w' of .* add up to more than can be counted"):
+        advise_file(tmp_path / "a.parquet", "k", workers=2, weight="w", costs=COSTS, policies=CHEAP)
+
+
+def test_weights_of_nothing_are_no_trouble(tmp_path):
+    (tmp_path / "a.csv").write_text("k,w\na,0\nb,\n")
+    one = advise_file(tmp_path / "a.csv", "k", workers=2, weight="w", costs=COSTS, policies=CHEAP)
+    assert [key.share for key in one.top] == [0.0, 0.0]
+
+
 def test_two_columns_form_one_key(tmp_path):
     rng = np.random.default_rng(1)
     table = pa.table({"a": rng.integers(0, 5, 5_000), "b": rng.integers(0, 7, 5_000)})

@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from skewless.datasets import common_log, formats, voters
 from skewless.datasets.lines import LineFile
@@ -222,6 +224,26 @@ def test_a_large_file_is_read_in_blocks_and_bad_lines_keep_their_numbers(tmp_pat
     assert (file.bad, file.first_bad[0]) == (12, bad[0] + 2)
     assert sum(batch.num_rows for batch in file) == len(kept)  # from the start again
     assert file.bad == 12
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(["1 2", "3\t4", "x 1", "7", "", "# note"]), max_size=250))
+def test_good_lines_come_through_in_order_wherever_bad_ones_are(tmp_path, lines):
+    path = tmp_path / "edges.txt"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    records = [(n, line) for n, line in enumerate(lines, 1) if line and line[0] != "#"]
+    bad = [n for n, line in records if line in ("x 1", "7")]
+    good = [tuple(map(int, line.split())) for n, line in records if n not in bad]
+    file = LineFile(path, formats.SNAP_EDGES)
+    head = [n for n, _ in records[:100]]
+    if not good or 2 * len(set(bad) & set(head)) > len(head):
+        with pytest.raises(DataError, match=r"is not of this format|holds no record"):
+            list(file)
+        return
+    rows = [tuple(row.values()) for batch in file for row in batch.to_pylist()]
+    assert rows == good
+    assert file.bad == len(bad)
+    assert (file.first_bad or (None,))[0] == (bad[0] if bad else None)
 
 
 def test_late_bad_lines_do_not_make_it_another_format(tmp_path):

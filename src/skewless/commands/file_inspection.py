@@ -28,6 +28,8 @@ __all__ = ["FileInspection", "advise_file", "plain"]
 _CONSTANT = 0.05
 #: Keys of each batch whose values are kept on the first way through the file.
 _HARVESTED = 64
+#: Whole weights are counted in 64 bits.
+_MOST_WEIGHT = 2.0**62
 
 
 class FileInspection(Inspection):
@@ -161,7 +163,7 @@ def advise_file(
         A number is out of its range.
     DataError
         The file cannot be read or has no rows, a column is missing, nested or no number, a weight is
-        negative.
+        negative, or all together are 2**62 or more.
 
     Examples
     --------
@@ -247,7 +249,7 @@ def _counted(
     progress: Callable[[float, str], None],
 ) -> tuple[KeyCounter, dict[int, tuple[Any, ...]], int]:
     values: dict[int, tuple[Any, ...]] = {}
-    nulls = 0
+    nulls, total = 0, 0.0
     for batch in source:
         columns = [batch.column(name) for name in keys]
         missing = np.zeros(batch.num_rows, np.bool_)
@@ -255,6 +257,11 @@ def _counted(
             missing |= column.is_null().to_numpy(zero_copy_only=False)
         nulls += int(missing.sum())
         heavy = None if weight is None else _weights(batch.column(weight), weight, source)
+        if heavy is not None:
+            with np.errstate(over="ignore"):  # an infinite sum is refused below
+                total += float(heavy.sum(dtype=np.float64))
+            if not total < (_MOST_WEIGHT if heavy.dtype.kind == "i" else np.inf):
+                raise _too_heavy(weight, source)
         part = counter.add(hash64(*columns), heavy)
         _harvest(part, columns, values)
         progress(source.progress, f"counting the keys of {', '.join(keys)}")
@@ -270,7 +277,10 @@ def _weights(column: pa.Array, name: str, source: TupleFile) -> NDArray[Any]:
         raise DataError(
             f"advise: weight column {name!r} of {source.path.name!r} must be a number, got {kind}."
         )
-    filled = column.cast(pa.int64() if whole else pa.float64()).fill_null(0)
+    try:
+        filled = column.cast(pa.int64() if whole else pa.float64()).fill_null(0)
+    except pa.ArrowInvalid as error:
+        raise _too_heavy(name, source) from error
     weights: NDArray[Any] = filled.to_numpy(zero_copy_only=False)
     bad = ~(weights >= 0) | ~np.isfinite(weights)
     if bad.any():
@@ -279,6 +289,13 @@ def _weights(column: pa.Array, name: str, source: TupleFile) -> NDArray[Any]:
             f"got {weights[bad][0]}."
         )
     return weights
+
+
+def _too_heavy(name: str | None, source: TupleFile) -> DataError:
+    return DataError(
+        f"advise: the weights in {name!r} of {source.path.name!r} add up to more than can be counted; "
+        "divide them all by the same number."
+    )
 
 
 def _harvest(part: Part, columns: list[Any], values: dict[int, tuple[Any, ...]]) -> None:
