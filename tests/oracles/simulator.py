@@ -182,9 +182,7 @@ def count(
     )
 
 
-def windows_of(
-    stream: Sequence[tuple[int, Any]], window: int, slide: int
-) -> dict[int, list[Any]]:
+def windows_of(stream: Sequence[tuple[int, Any]], window: int, slide: int) -> dict[int, list[Any]]:
     """Return what lies in ``[end - window, end)``, for each multiple of `slide` that holds anything."""
     found: dict[int, list[Any]] = {}
     for time, thing in stream:
