@@ -22,134 +22,151 @@ class Tuple(NamedTuple):
     owner: int
 
 
-class Times(NamedTuple):
-    end: list[float]
-    done: list[float]
-    out: list[float]
-    lag: list[float]
+class Setting(NamedTuple):
+    partitioners: int
+    workers: int
+    queue: int
+    in_flight: int
+    route: float
+    work: float
+    factor: Callable[[int, float], float] = lambda _worker, _now: 1.0
+
+
+class Plant:
+    """Sources, partitioners, combiners and reducers at one moment."""
+
+    def __init__(
+        self,
+        tuples: Sequence[Tuple],
+        pane_end: Sequence[float | None],
+        pane_merge: Sequence[Sequence[float]],
+        setting: Setting,
+    ) -> None:
+        self.set, self.pane_end, self.pane_merge = setting, pane_end, pane_merge
+        partitioners, panes, reducers = setting.partitioners, len(pane_end), len(pane_merge[0])
+        self.source = [[t for t in tuples if t.owner == p] for p in range(partitioners)]
+        self.inbox: list[list[Tuple]] = [[] for _ in range(partitioners)]
+        self.routing: list[float] = [INFINITE] * partitioners
+        self.asked: list[tuple[float, int]] = []
+        self.at_combiner: list[list[Tuple]] = [[] for _ in range(setting.workers)]
+        self.serving = [INFINITE] * setting.workers
+        self.jobs: list[list[int]] = [[] for _ in range(reducers)]
+        self.merging = [INFINITE] * reducers
+        self.not_combined = [sum(t.pane == p for t in tuples) for p in range(panes)]
+        self.not_taken = list(self.not_combined)
+        self.end = [INFINITE if e is None else e for e in pane_end]
+        self.done, self.out = [INFINITE] * panes, [INFINITE] * panes
+        self.lag = [0.0] * panes
+        self.now = min(t.due for t in tuples)
+
+    def run(self) -> None:
+        while True:
+            while self.finish_work() or self.let_out() or self.hand_over() or self.begin_work():
+                pass
+            events = [*self.routing, *self.serving, *self.merging, *self.end]
+            events += [waiting[0].due for waiting in self.source if waiting]
+            later = [moment for moment in events if self.now < moment < INFINITE]
+            if not later:
+                break
+            self.now = min(later)
+        left = (*self.source, *self.inbox, *self.at_combiner, *self.jobs)
+        assert not any(left), "a tuple was lost"
+
+    def finish_work(self) -> bool:
+        """Combiners and reducers are through with what they had in hand."""
+        changed = False
+        for w, until in enumerate(self.serving):
+            if until <= self.now:
+                self.serving[w] = INFINITE
+                self.not_combined[self.at_combiner[w].pop(0).pane] -= 1
+                changed = True
+        for r, until in enumerate(self.merging):
+            if until <= self.now:
+                self.merging[r] = INFINITE
+                self.jobs[r].pop(0)
+                changed = True
+        return changed
+
+    def let_out(self) -> bool:
+        """Panes go to the reducers, and out, in their order."""
+        for pane in range(len(self.end)):
+            if self.done[pane] == INFINITE:
+                if self.not_combined[pane] > 0 or self.end[pane] > self.now:
+                    return False
+                self.done[pane] = self.now
+                for r, amount in enumerate(self.pane_merge[pane]):
+                    if amount > 0:
+                        self.jobs[r].append(pane)
+                return True
+            if self.out[pane] == INFINITE and not any(pane in waiting for waiting in self.jobs):
+                if pane and self.out[pane - 1] == INFINITE:
+                    continue
+                self.out[pane] = self.now
+                return True
+        return False
+
+    def hand_over(self) -> bool:
+        """Who is through with routing asks for room; the first to ask is the first to get it."""
+        for p, until in enumerate(self.routing):
+            if until <= self.now and all(p != asking for _, asking in self.asked):
+                before = self.inbox[p][0].pane - self.set.in_flight
+                if before < 0 or self.out[before] <= self.now:
+                    self.asked.append((self.now, p))
+        self.asked.sort()
+        full = {w for w, inside in enumerate(self.at_combiner) if len(inside) >= self.set.queue}
+        for asking in self.asked:
+            head = self.inbox[asking[1]][0]
+            if head.worker not in full:
+                self.at_combiner[head.worker].append(self.inbox[asking[1]].pop(0))
+                self.asked.remove(asking)
+                self.routing[asking[1]] = INFINITE
+                return True
+        return False
+
+    def begin_work(self) -> bool:
+        """Whoever is idle begins what waits; sources fill the room that there is."""
+        changed = False
+        for r, waiting in enumerate(self.jobs):
+            if self.merging[r] == INFINITE and waiting:
+                self.merging[r] = self.now + self.pane_merge[waiting[0]][r]
+                changed = True
+        for w, inside in enumerate(self.at_combiner):
+            if self.serving[w] == INFINITE and inside:
+                self.serving[w] = self.now + self.set.work * self.set.factor(w, self.now)
+                changed = True
+        for p in range(self.set.partitioners):
+            while self.source[p] and self.source[p][0].due <= self.now:
+                if len(self.inbox[p]) == self.set.queue:
+                    break
+                self.take(self.source[p].pop(0))
+                changed = True
+            if self.routing[p] == INFINITE and self.inbox[p]:
+                self.routing[p] = self.now + self.set.route
+                changed = True
+        return changed
+
+    def take(self, taken: Tuple) -> None:
+        self.inbox[taken.owner].append(taken)
+        self.not_taken[taken.pane] -= 1
+        if self.pane_end[taken.pane] is not None:
+            self.lag[taken.pane] = max(self.lag[taken.pane], self.now - taken.due)
+        elif self.not_taken[taken.pane] == 0:
+            self.end[taken.pane] = self.now
 
 
 def tuple_at_a_time(
     tuples: Sequence[Tuple],
     pane_end: Sequence[float | None],
     pane_merge: Sequence[Sequence[float]],
-    *,
-    partitioners: int,
-    workers: int,
-    queue: int,
-    in_flight: int,
-    route: float,
-    work: float,
-    factor: Callable[[int, float], float] = lambda _worker, _now: 1.0,
-) -> Times:
+    **setting: Any,
+) -> Plant:
     """Return when each pane ended, was through the combiners, and was out; and its longest lag.
 
     A pane whose end is None ends when its last tuple is taken (a saturated source).
     """
-    panes = len(pane_end)
-    source: list[list[Tuple]] = [[t for t in tuples if t.owner == p] for p in range(partitioners)]
-    inbox: list[list[Tuple]] = [[] for _ in range(partitioners)]
-    busy: list[float | None] = [None] * partitioners
-    ready: list[float | None] = [None] * partitioners
-    asked: list[tuple[float, int]] = []
-    at_combiner: list[list[Tuple]] = [[] for _ in range(workers)]
-    serving: list[float | None] = [None] * workers
-    jobs: list[list[tuple[int, float]]] = [[] for _ in pane_merge[0]]
-    merging: list[float | None] = [None] * len(jobs)
-    not_combined = [sum(1 for t in tuples if t.pane == p) for p in range(panes)]
-    not_taken = list(not_combined)
-    end = [INFINITE if e is None else e for e in pane_end]
-    done, out, lag = [INFINITE] * panes, [INFINITE] * panes, [0.0] * panes
-    open_jobs = [0] * panes
-    handed = 0
-
-    def step(now: float) -> bool:
-        nonlocal handed
-        changed = False
-        for w in range(workers):
-            if serving[w] is not None and serving[w] <= now:
-                serving[w] = None
-                pane = at_combiner[w].pop(0).pane
-                not_combined[pane] -= 1
-                changed = True
-        for r, until in enumerate(merging):
-            if until is not None and until <= now:
-                merging[r] = None
-                open_jobs[jobs[r].pop(0)[0]] -= 1
-                changed = True
-        while handed < panes and not_combined[handed] == 0 and end[handed] <= now:
-            done[handed] = now
-            for r, amount in enumerate(pane_merge[handed]):
-                if amount > 0:
-                    jobs[r].append((handed, amount))
-                    open_jobs[handed] += 1
-            handed += 1
-            changed = True
-        for r, waiting in enumerate(jobs):
-            if merging[r] is None and waiting:
-                merging[r] = now + waiting[0][1]
-                changed = True
-        for pane in range(handed):
-            if out[pane] == INFINITE and open_jobs[pane] == 0:
-                if pane and out[pane - 1] == INFINITE:
-                    break
-                out[pane] = now
-                changed = True
-        if changed:
-            return True
-        # Who is through with routing asks for room, in the order of asking.
-        for p in range(partitioners):
-            if busy[p] is not None and busy[p] <= now and ready[p] is None:
-                before = inbox[p][0].pane - in_flight
-                if before < 0 or out[before] <= now:
-                    ready[p] = now
-                    asked.append((now, p))
-                    changed = True
-        asked.sort()
-        for when, p in list(asked):
-            head = inbox[p][0]
-            ahead = [a for a in asked if a < (when, p) and inbox[a[1]][0].worker == head.worker]
-            if not ahead and len(at_combiner[head.worker]) < queue:
-                at_combiner[head.worker].append(head)
-                inbox[p].pop(0)
-                asked.remove((when, p))
-                busy[p] = ready[p] = None
-                changed = True
-                break
-        for w in range(workers):
-            if serving[w] is None and at_combiner[w]:
-                serving[w] = now + work * factor(w, now)
-                changed = True
-        for p in range(partitioners):
-            while source[p] and source[p][0].due <= now and len(inbox[p]) < queue:
-                taken = source[p].pop(0)
-                inbox[p].append(taken)
-                not_taken[taken.pane] -= 1
-                if pane_end[taken.pane] is None:
-                    if not_taken[taken.pane] == 0:
-                        end[taken.pane] = now
-                else:
-                    lag[taken.pane] = max(lag[taken.pane], now - taken.due)
-                changed = True
-            if busy[p] is None and inbox[p]:
-                busy[p] = now + route
-                changed = True
-        return changed
-
-    now = min(t.due for t in tuples)
-    while True:
-        while step(now):
-            pass
-        later = [
-            *(moment for moment in (*busy, *serving, *merging, *end) if moment is not None),
-            *(waiting[0].due for waiting in source if waiting),
-        ]
-        later = [moment for moment in later if now < moment < INFINITE]
-        if not later:
-            break
-        now = min(later)
-    assert not any((*source, *inbox, *at_combiner, *jobs)), "a tuple was lost"
-    return Times(end, done, out, lag)
+    plant = Plant(tuples, pane_end, pane_merge, Setting(**setting))
+    plant.run()
+    return plant
 
 
 class Counted(NamedTuple):

@@ -350,12 +350,12 @@ def test_streams_that_cannot_be_used_are_refused():
         simulate("words", Hash(4))
     with pytest.raises(DataError, match="must be a one-dimensional array of integers"):
         simulate(np.array([0.5]), Hash(4))
+    halves = [Source(Chunk([50, 60], [1, 2]), 5), Source(Chunk([0, 5], [1, 2]), 5)]
     with pytest.raises(DataError, match="run backwards"):
-        halves = [Source(Chunk([50, 60], [1, 2]), 5), Source(Chunk([0, 5], [1, 2]), 5)]
         simulate(halves, Hash(4), clock="data")
+    once = Source(iter([np.arange(5)]))
+    simulate(once, Hash(4))
     with pytest.raises(DataError, match="was read to its end"):
-        once = Source(iter([np.arange(5)]))
-        simulate(once, Hash(4))
         simulate(once, Hash(4))
 
 
