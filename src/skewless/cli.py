@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``."""
+"""The command line: ``skewless demo``, ``skewless advise``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from skewless.commands.advise import advise
 from skewless.errors import DataError, MissingExtra, ParameterError
 
 __all__ = ["app", "main"]
@@ -40,6 +41,9 @@ def demo(
         raise MissingExtra("skewless demo", extra, str(error.name)) from error
     if not tell_story(until=until, workers=workers, cost_us=cost_us, page=page):
         raise SystemExit(1)
+
+
+app.command()(advise)
 
 
 def main() -> None:

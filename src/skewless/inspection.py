@@ -9,13 +9,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from skewless.advisor import ADVISED, Advice, Outcome, advise, fitted_exponent, outcomes
+from skewless.advisor import (
+    ADVISED,
+    Advice,
+    Outcome,
+    Survey,
+    advise,
+    fitted_exponent,
+    outcomes,
+)
 from skewless.costs import Costs, calibrate
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-    from skewless.spark.survey import Survey
 
 __all__ = ["HotKey", "Inspection", "inspect"]
 
@@ -59,6 +65,9 @@ class Inspection:
     seconds
         Time that the counting query took.
     """
+
+    #: The verb that the text begins with.
+    verb = "inspect"
 
     def __init__(
         self,
@@ -172,7 +181,7 @@ class Inspection:
     def __repr__(self) -> str:
         unit = "weight" if self.weighted else "rows"
         parts = [
-            f"inspect({', '.join(self.columns)}): {self.lead()}.",
+            f"{self.verb}({', '.join(self.columns)}): {self.lead()}.",
             "",
             *_aligned(["key", f"share of {unit}", "95 %", "fair shares"], self.hot_rows(10)),
             "",

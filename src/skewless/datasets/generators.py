@@ -7,14 +7,13 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from skewless.datasets.drawing import names, ranks
 from skewless.parameters import Count, Range, Seed, check
 
 __all__ = ["drifting", "uniform", "zipf"]
 
 Exponent = Annotated[float, Range(0, 20)]
 Length = Annotated[int, Range(0)]
-
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
 
 def zipf(
@@ -52,7 +51,7 @@ def zipf(
     [0.13, 0.07, 0.05]
     """
     check("zipf", zipf, n_tuples=n_tuples, n_keys=n_keys, exponent=exponent, seed=seed)
-    return _names(_ranks(n_tuples, n_keys, exponent, seed), seed)
+    return names(ranks(n_tuples, n_keys, exponent, seed), seed)
 
 
 def uniform(n_tuples: Length, n_keys: Count, *, seed: Seed = 0) -> NDArray[np.uint64]:
@@ -78,7 +77,7 @@ def uniform(n_tuples: Length, n_keys: Count, *, seed: Seed = 0) -> NDArray[np.ui
     50
     """
     check("uniform", uniform, n_tuples=n_tuples, n_keys=n_keys, seed=seed)
-    return _names(_ranks(n_tuples, n_keys, 0.0, seed), seed)
+    return names(ranks(n_tuples, n_keys, 0.0, seed), seed)
 
 
 def drifting(
@@ -130,34 +129,7 @@ def drifting(
         n_hot=n_hot,
         seed=seed,
     )
-    ranks = _ranks(n_tuples, n_keys, exponent, seed)
+    drawn = ranks(n_tuples, n_keys, exponent, seed)
     generation = np.arange(n_tuples, dtype=np.int64) // period
-    fresh = n_keys + generation * n_hot + ranks
-    return _names(np.where((ranks < n_hot) & (generation > 0), fresh, ranks), seed)
-
-
-def _ranks(n_tuples: int, n_keys: int, exponent: float, seed: int) -> NDArray[np.int64]:
-    """Draw ranks, 0 the most frequent, int64."""
-    start = _mixed(np.array([seed], np.uint64))
-    bits = _mixed(start + np.arange(1, n_tuples + 1, dtype=np.uint64) * _GAMMA)
-    unit: NDArray[np.float64] = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-    if exponent == 0:
-        return (unit * n_keys).astype(np.int64)
-    upto = np.cumsum(np.arange(1, n_keys + 1, dtype=np.float64) ** -exponent)
-    rank: NDArray[np.int64] = np.searchsorted(upto, unit * upto[-1], side="right")
-    return np.minimum(rank, n_keys - 1)
-
-
-def _names(ranks: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """Give each rank a 64-bit key, a different one for each: both steps can be undone."""
-    salt = _mixed(np.array([seed ^ 0x5DEECE66D], np.uint64))
-    return _mixed(ranks.astype(np.uint64) + salt)
-
-
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the output function of SplitMix64: a bijection of 64 bits."""
-    z: NDArray[np.uint64] = words + _GAMMA
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z ^= z >> np.uint64(31)
-    return z
+    fresh = n_keys + generation * n_hot + drawn
+    return names(np.where((drawn < n_hot) & (generation > 0), fresh, drawn), seed)

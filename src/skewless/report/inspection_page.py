@@ -32,8 +32,9 @@ def write(path: Path, found: Inspected) -> None:
             "machine that made this page: compare them with each other.</p>",
             table(OUTCOME_HEADINGS, found.outcome_rows()),
         ),
-        section("What Spark does by itself", paragraphs(found.spark)),
     ]
+    if found.spark:
+        sections.append(section("What Spark does by itself", paragraphs(found.spark)))
     title = f"skewless: the keys of {', '.join(found.columns)}"
     save(path, title, f"{found.lead()}.", sections)
 

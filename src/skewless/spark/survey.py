@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skewless.advisor import Survey
 from skewless.errors import DataError
-from skewless.histogram import Histogram, bucket_count
+from skewless.histogram import bucket_count
 from skewless.parameters import Count, Range, check
 from skewless.spark.batch import check_frame, default_workers
 from skewless.spark.expressions import bucket_column
@@ -17,28 +18,7 @@ from skewless.spark.keys import quoted, resolve_keys
 from skewless.spark.statistics import unit_of, without_listed
 from skewless.spark.weights import weight_column
 
-__all__ = ["Survey", "spark_says", "survey"]
-
-
-class Survey(NamedTuple):
-    """What is in the key columns of a frame."""
-
-    columns: tuple[str, ...]
-    workers: int
-    histogram: Histogram
-    """Heaviest keys and totals by bucket, of the sample if one was taken."""
-    values: dict[int, tuple[Any, ...]]
-    """Key hash -> values of the key columns, of the heaviest keys."""
-    rows: int
-    """Rows that were counted."""
-    distinct: int
-    """Distinct keys among them."""
-    null_rows: int
-    """Rows with a null in some key column."""
-    sample: float | None
-    """Part of the rows that were counted; ``None`` if all."""
-    weighted: bool
-    """Whether the histogram adds up weights instead of rows."""
+__all__ = ["spark_says", "survey"]
 
 
 def survey(
