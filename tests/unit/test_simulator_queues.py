@@ -330,6 +330,20 @@ def test_a_straggler_holds_its_windows_up_and_those_after_it_recover():
     assert found.panes.combine_s[during].tolist() == pytest.approx([8 * 250e-6] * during.sum())
 
 
+def test_costs_and_factors_may_be_whole_numbers():
+    found = [
+        simulate(
+            Source(np.arange(900), 5_000), Shuffle(3), window=300, costs=costs, stragglers=[slow]
+        )
+        for costs, slow in (
+            (Costs(1, 2, 3, 4), Straggler(1, 4)),
+            (Costs(1.0, 2.0, 3.0, 4.0), Straggler(1, 4.0)),
+        )
+    ]
+    assert found[0].to_dict() == found[1].to_dict()
+    assert found[0].panes.combine_s.tolist() == pytest.approx([100 * 5e-6 * 4] * 3)
+
+
 # -- rates ---------------------------------------------------------------------------------------------
 
 

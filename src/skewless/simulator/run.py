@@ -147,6 +147,7 @@ def simulate(
     pane = slide if batch is None else batch
     _check_lengths(window, slide, pane)
     _check_costs(costs)
+    costs = Costs(*map(float, costs))
     if clock not in CLOCKS:
         raise ParameterError(f"simulate: clock must be one of {', '.join(CLOCKS)}, got {clock!r}.")
     found = as_sources(sources)
