@@ -53,6 +53,24 @@ def _repartition(quick: bool) -> Any:
     return repartition.run(1_000_000 if quick else 10_000_000, 3 if quick else 5)
 
 
+def _limit(quick: bool) -> Any:
+    from benchmarks.experiments import limit
+
+    return limit.run(quick)
+
+
+def _scale(quick: bool) -> Any:
+    from benchmarks.experiments import scale
+
+    return scale.run(quick)
+
+
+def _drift(quick: bool) -> Any:
+    from benchmarks.experiments import drift
+
+    return drift.run(quick)
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -60,6 +78,9 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "skew": _skew,
     "sketches": _sketches,
     "repartition": _repartition,
+    "ours.limit": _limit,
+    "ours.scale": _scale,
+    "ours.drift": _drift,
 }
 
 
