@@ -213,6 +213,25 @@ def test_the_tables_grow_and_forget_what_no_window_holds():
     assert found.windows.full.tolist() == [False] * 2 + [True] * 28 + [False] * 2
 
 
+def test_batches_that_are_shorter_than_a_slide_are_added_up_to_windows():
+    found = simulate(KEYS, Shuffle(4), window=1_200, slide=600, batch=200, keep_workers=True)
+    assert found.panes.number.tolist() == list(range(15 + 5))
+    assert found.windows.last.tolist() == [2, 5, 8, 11, 14, 17]
+    assert found.windows.tuples.tolist() == [600, 1_200, 1_200, 1_200, 1_200, 600]
+    pairs = list(zip(KEYS.tolist(), found.workers.tolist(), strict=True))
+    assert found.windows.fragments[1] == len(set(pairs[:1_200]))
+    assert found.windows.merged[1] == sum(
+        len(set(pairs[i : i + 200])) for i in range(0, 1_200, 200)
+    )
+
+
+def test_a_window_that_the_stream_does_not_fill_does_not_count_as_full():
+    found = simulate(KEYS[:2_500], Hash(4), window=1_000)
+    assert found.windows.full.tolist() == [True, True, False]
+    assert found.summary().windows == 2
+    assert simulate(KEYS[:300], Hash(4), window=1_000).summary().windows == 1
+
+
 def test_the_measures_of_a_window_are_those_of_the_module_of_measures():
     found = simulate(
         KEYS, PKG(8), window=500, reducers=3, forwarding=False, keep_workers=True, seed=5

@@ -95,8 +95,11 @@ class Ledger:
             migration,
         )
 
-    def windows(self, panes: Panes, *, batches: bool) -> Windows:
-        """Return the windows that end with a pane, each of `panes_per_window` panes."""
+    def windows(self, panes: Panes, *, batches: bool, size: int | None) -> Windows:
+        """Return the windows that end with a pane, each of `panes_per_window` panes.
+
+        `size` is how many tuples a full window has, if windows are by count.
+        """
         length, count = self.panes_per_window, len(panes.number)
         loads = np.zeros(panes.loads.shape[1], np.int64)
         merges = np.zeros(panes.merged.shape[1], np.int64)
@@ -119,6 +122,8 @@ class Ledger:
         shown = (panes.number + 1) % self.panes_per_slide == 0
         late = np.where(tuples > 0, panes.out_s - panes.end_s, np.nan)
         full = (np.arange(count) >= length - 1) & (tuples > 0)
+        if size is not None:
+            full &= total == size
         with np.errstate(divide="ignore", invalid="ignore"):
             balance = np.where(total > 0, fullest / mean, 1.0)
             throughput = np.where(total > 0, total / slowest, 0.0)

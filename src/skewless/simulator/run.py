@@ -113,7 +113,8 @@ def simulate(
     -----
     A pane is a micro-batch or, without them, a slide. Combiners keep a state for each of their keys and
     hand it over when the pane ends; the reducers merge what is split within the pane. Panes are added
-    up to windows at no cost.
+    up to windows at no cost. Forwarding goes by what happened: a key that was whole in its pane is
+    forwarded, whether or not the policy could know (`Dalton.forwards` is what it knows).
 
     A window's latency runs from its end at the sources (its last tuple was due, or by the clock
     ``"arrival"`` its time was over; of a saturated source: its last tuple was taken) until all results
@@ -205,7 +206,7 @@ def simulate(
     panes = ledger.panes(queues.times, costs, stragglers)
     return Simulation(
         panes,
-        ledger.windows(panes, batches=batch is not None),
+        ledger.windows(panes, batches=batch is not None, size=window if clock == "count" else None),
         facts={
             "policy": router.name,
             "model": "tuples" if batch is None else "batches",
