@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import pyplot as plt
+from matplotlib.ticker import FuncFormatter, NullFormatter
 from matplotlib import rc_context
 
 from benchmarks.plots import STYLE
@@ -50,7 +51,7 @@ def _limit(axes: Any, rows: Rows, exponents: list[float], n: int) -> None:
         panel.axhline(1.0, color="#999999", linewidth=0.8)
         panel.axvline(rows[0]["n_workers"] + 1, color="#999999", linewidth=0.8, linestyle=":")
         panel.set_xscale("log")
-        panel.set_yscale("log")
+        _balance_axis(panel, max(r["over_bound"] for r in rows))
         panel.set_title(f"Zipf {exponent:g}, n = {n}", fontsize=9, loc="left")
         panel.set_xlabel("1 + extra fragments")
     axes[0].set_ylabel("load over its bound")
@@ -97,10 +98,19 @@ def _drift(panel: Any, rows: Rows, n: int) -> None:
     for row in rows:
         if row["n_workers"] == n and row["policy"] in SHOWN:
             panel.plot(row["series"], color=SHOWN[row["policy"]], label=row["policy"], linewidth=1)
-    panel.set_yscale("log")
+    _balance_axis(panel, max(max(row["series"]) for row in rows))
     panel.set_xlabel("window; the hot keys are replaced every ten")
     panel.set_ylabel(f"fullest of {n} workers over the mean")
-    panel.legend(frameon=False, fontsize=7, ncols=4)
+    panel.legend(frameon=False, fontsize=7, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
+
+
+def _balance_axis(panel: Any, highest: float) -> None:
+    """Let all panels go from 1 to the highest load, in plain numbers."""
+    panel.set_yscale("log")
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    panel.yaxis.set_minor_formatter(NullFormatter())
+    panel.set_yticks([1, 2, 5, 10, 20, 50, 100, 200, 500, 1000], minor=False)
+    panel.set_ylim(0.93, 1.1 * highest)
 
 
 def _saved(name: str, panels: int, fill: Callable[[Any], None]) -> Path:
