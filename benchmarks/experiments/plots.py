@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter, NullFormatter
 from matplotlib import rc_context
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.plots import STYLE
 
