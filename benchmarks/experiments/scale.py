@@ -2,8 +2,8 @@
 
 CPU time of the routing step alone, the median over chunks of 65,536 tuples after a warm-up of a
 quarter of the stream; balance and fragments are those that the simulator counts on the same stream, in
-tumbling windows of an eighth of it, the first two left out. Zipf 1.0. Planners plan at the end of each window; their median
-chunk has no plan in it, so the time of a plan is given beside it.
+tumbling windows of an eighth of it, the first two left out. Zipf 1.0. Planners plan at the end of each
+window; their median chunk has no plan in it, so the slowest chunk is given beside it.
 
 Goal: flat in n for the routing step.
 """
