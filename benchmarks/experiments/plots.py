@@ -85,7 +85,7 @@ def _scale(axes: Any, rows: Rows) -> None:
         panel.set_ylim(bottom=0)
         panel.set_xlabel({"n_workers": "workers", "n_keys": "keys"}[along])
     axes[0].set_ylabel("ns a tuple")
-    axes[0].legend(frameon=False, fontsize=7)
+    axes[1].legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
 
 
 def draw_drift(rows: Rows) -> Path:

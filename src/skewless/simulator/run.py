@@ -84,7 +84,8 @@ def simulate(
     stragglers : sequence of Straggler
         Combiners that are slow for a while.
     queue : int of at least 1
-        Tuples that fit into the queue of a partitioner or combiner, the one in service included.
+        Tuples that fit into the queue of a partitioner or combiner, the one in service included; 8
+        bytes a place. Batches have no such queues.
     in_flight : int of at least 1
         Panes that may be under way: a pane's tuples wait until the results of the one so many before
         are out.
