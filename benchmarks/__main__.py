@@ -71,6 +71,24 @@ def _joins(quick: bool) -> Any:
     return joins.run(200_000, 50_000, 1) if quick else joins.run()
 
 
+def _limit(quick: bool) -> Any:
+    from benchmarks.experiments import limit
+
+    return limit.run(quick)
+
+
+def _scale(quick: bool) -> Any:
+    from benchmarks.experiments import scale
+
+    return scale.run(quick)
+
+
+def _drift(quick: bool) -> Any:
+    from benchmarks.experiments import drift
+
+    return drift.run(quick)
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -81,6 +99,9 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "repartition": _repartition,
     "grouping": _grouping,
     "joins": _joins,
+    "ours.limit": _limit,
+    "ours.scale": _scale,
+    "ours.drift": _drift,
 }
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``, ``skewless advise``."""
+"""The command line: ``skewless demo``, ``skewless advise``, ``skewless simulate``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from skewless.commands.advise import advise
+from skewless.commands.simulate import simulate
 from skewless.errors import DataError, MissingExtra, ParameterError
 
 __all__ = ["app", "main"]
@@ -44,6 +45,7 @@ def demo(
 
 
 app.command()(advise)
+app.command()(simulate)
 
 
 def main() -> None:

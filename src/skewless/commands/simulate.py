@@ -1,0 +1,204 @@
+"""``skewless simulate``: several policies on one stream, side by side."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from skewless.errors import DataError, ParameterError, did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skewless.policy import Policy
+    from skewless.simulator import Simulation, Summary
+
+__all__ = ["simulate"]
+
+#: What is compared if no policy is named: one of each kind.
+COMPARED = ["hash", "shuffle", "pkg", "d_choices", "dalton", "wrap_around"]
+
+
+def simulate(
+    stream: Annotated[
+        str,
+        typer.Argument(
+            help="Parquet, CSV, JSON lines or Arrow; or a generator such as zipf:1.5 or uniform."
+        ),
+    ],
+    workers: Annotated[int, typer.Option(min=1, help="Number of workers.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Option(help="Key column of a file; give it again for a second one."),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Policy; again for the next. Left out: {', '.join(COMPARED)}."),
+    ] = None,
+    tuples: Annotated[
+        int | None, typer.Option(min=1, help="Tuples; a million, or all of a file, if left out.")
+    ] = None,
+    window: Annotated[int, typer.Option(min=1, help="Window, in tuples.")] = 100_000,
+    slide: Annotated[
+        int | None, typer.Option(min=1, help="Step of the window; tumbling, if left out.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Micro-batch, in tuples; one at a time, if left out.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=1e-9, help="Tuples a second; as many as go, if left out.")
+    ] = None,
+    partitioners: Annotated[int, typer.Option(min=1, help="Partitioners in parallel.")] = 1,
+    local: Annotated[
+        bool, typer.Option("--local", help="Each partitioner has a policy of its own.")
+    ] = False,
+    reducers: Annotated[int, typer.Option(min=1, help="Workers that merge.")] = 1,
+    route_us: Annotated[float, typer.Option(min=0, help="Cost of routing a tuple, in us.")] = 0.05,
+    ship_us: Annotated[float, typer.Option(min=0, help="Cost of shipping a tuple, in us.")] = 0.3,
+    update_us: Annotated[float, typer.Option(min=0, help="Cost of updating a state, in us.")] = 1.0,
+    merge_us: Annotated[float, typer.Option(min=0, help="Cost of merging a state, in us.")] = 5.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of stream, policies and hashes.")] = 0,
+    json_out: Annotated[Path | None, typer.Option("--json", help="JSON file to write.")] = None,
+) -> None:
+    """Run policies on a stream with as many workers as you like, and compare what they sustain."""
+    if json_out is not None and (json_out.is_dir() or not json_out.absolute().parent.is_dir()):
+        raise DataError(
+            f"simulate: --json {str(json_out)!r} must be a file in a folder that exists."
+        )
+    from skewless import simulator
+    from skewless.costs import Costs
+
+    slide = window if slide is None else slide
+    made = [
+        _policy(name, workers, partitioners, window, slide, seed) for name in policy or COMPARED
+    ]
+    with _bar() as shown:
+        keys = _keys(stream, key, tuples, seed, lambda part: shown("reading", part))
+        found: list[Simulation] = []
+        for one in made:
+            done = [0]
+
+            def advance(n: int, name: str = one.name, done: list[int] = done) -> None:
+                done[0] += n
+                shown(name, done[0] / max(len(keys), 1))
+
+            found.append(
+                simulator.simulate(
+                    simulator.Source(keys, rate),
+                    one,
+                    window=window,
+                    slide=slide,
+                    batch=batch,
+                    partitioners=partitioners,
+                    local=local,
+                    reducers=reducers,
+                    costs=Costs(route_us, ship_us, update_us, merge_us),
+                    seed=seed,
+                    progress=advance,
+                )
+            )
+    _show([one.summary() for one in found], stream, with_latency=rate is not None)
+    if json_out is not None:
+        from skewless.document import write
+
+        body = {"stream": stream, "seed": seed, "results": [one.to_dict() for one in found]}
+        write(json_out, json.dumps(body, allow_nan=False) + "\n")
+
+
+def _policy(
+    name: str, workers: int, partitioners: int, window: int, slide: int, seed: int
+) -> Policy:
+    """Return a policy by name, with the window, slide, seed and sources that it has parameters for."""
+    import inspect
+
+    from skewless import partitioners as deciding
+    from skewless import planners
+    from skewless.policy import policy_name
+
+    classes: dict[str, Any] = {policy_name(c): c for c in (*deciding.ALL, *planners.ALL)}
+    if name not in classes:
+        raise ParameterError(f"simulate: no policy {name!r}{did_you_mean(name, classes)}.")
+    takes = inspect.signature(classes[name].__init__).parameters
+    given: dict[str, Any] = {"window": window, "slide": slide, "seed": seed}
+    if name == "cooperative_dalton":
+        given["sources"] = partitioners
+    made: Policy = classes[name](workers, **{k: v for k, v in given.items() if k in takes})
+    return made
+
+
+def _keys(
+    stream: str,
+    columns: list[str] | None,
+    tuples: int | None,
+    seed: int,
+    progress: Callable[[float], None],
+) -> NDArray[np.uint64]:
+    from skewless.datasets.files import read_keys
+    from skewless.datasets.specs import SPECS, from_spec, is_spec
+
+    if is_spec(stream) and not Path(stream).exists():
+        if columns:
+            raise ParameterError(
+                f"simulate: --key names a column of a file, but {stream!r} is a generator; leave it out."
+            )
+        return from_spec(stream, 1_000_000 if tuples is None else tuples, seed=seed)
+    if not Path(stream).exists():
+        raise DataError(
+            f"simulate: {stream!r} is no file and no generator"
+            f"{did_you_mean(stream.partition(':')[0], SPECS)}."
+        )
+    if not columns:
+        raise ParameterError(f"simulate: --key must name the key column of {stream!r}, got none.")
+    keys = read_keys(stream, columns, limit=tuples, progress=progress)
+    if not len(keys):
+        raise DataError(f"simulate: {stream!r} holds no row.")
+    return keys
+
+
+def _show(found: list[Summary], stream: str, *, with_latency: bool) -> None:
+    """Print one row a policy."""
+    from rich.console import Console
+    from rich.table import Table
+
+    first = found[0]
+    lead = f"{stream}: {first.tuples:,} tuples, {first.workers} workers, {first.windows} windows"
+    table = Table(title=lead, title_justify="left", title_style="")
+    latency = ["p50 ms", "p99 ms"] if with_latency else []
+    headings = ["policy", "max/mean", "worst", "states a key", "merged", "tuples/s", "bound by"]
+    for heading in [*headings, *latency]:
+        table.add_column(heading, justify="left" if heading in ("policy", "bound by") else "right")
+    for one in found:
+        late = (one.latency_p50_s, one.latency_p99_s) if with_latency else ()
+        table.add_row(
+            one.policy,
+            f"{one.max_over_mean:.3f}",
+            f"{one.worst_max_over_mean:.3f}",
+            f"{one.fragments_per_key:.3f}",
+            f"{one.merged:,.0f}",
+            f"{one.throughput:,.0f}",
+            one.bottleneck,
+            *(f"{value * 1e3:,.2f}" for value in late),
+        )
+    console = Console()
+    (console if console.is_terminal else Console(width=160)).print(table)
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[str, float], None]]:
+    """Show a bar on a terminal; elsewhere nothing."""
+    if not sys.stderr.isatty():
+        yield lambda _what, _part: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("reading", total=1.0)
+        yield lambda what, part: shown.update(task, completed=part, description=what)
