@@ -157,8 +157,9 @@ class ProfitableAreas(Workload):
     -----
     Columns: ``time`` of the drop-off, ``pickup`` and ``dropoff``, the `cells` with two in 500 metres, and
     ``cents``, fare and tip. Key: the taxi's medallion. Result: ``last``, time and cell of the latest
-    drop-off as ``time * 2**20 + cell``, and ``fares``, an array of ``struct<cell, time, cents>``. Answer: ``area``, ``empty_taxis``, ``median_cents``, ``profitability``
-    (cents per taxi), the highest first, of equal ones the lower area. An area without an empty taxi has
+    drop-off as ``time * 2**20 + cell``, and ``fares``, an array of ``struct<cell, time, cents>``.
+    Answer: ``area``, ``empty_taxis``, ``median_cents`` and ``profitability``, cents per taxi, the highest
+    first, of equal ones the lower area. An area without an empty taxi has
     no profitability. A trip with a null is left out; one that starts outside the grid, cell 0, has no
     fare, and after one that ends there the taxi is empty nowhere.
 

@@ -1,8 +1,8 @@
 """HeavyHitters: the frequent items of a stream from one SpaceSaving summary per worker.
 
-M. A. U. Nasir et al.: The Power of Both Choices, ICDE 2015; R. Berinde, P. Indyk, G. Cormode, M. J. Strauss:
-Space-optimal Heavy Hitters with Strong Error Bounds, ACM TODS 35(4), 2010; A. Metwally, D. Agrawal,
-A. El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data Streams, ICDT 2005.
+M. A. U. Nasir et al.: The Power of Both Choices, ICDE 2015; R. Berinde, P. Indyk, G. Cormode,
+M. J. Strauss: Space-optimal Heavy Hitters with Strong Error Bounds, ACM TODS 35(4), 2010; A. Metwally,
+D. Agrawal, A. El Abbadi: Efficient Computation of Frequent and Top-k Elements, ICDT 2005.
 """
 
 from __future__ import annotations
@@ -129,11 +129,9 @@ class HeavyHitters(Workload):
         ):
             return self.merge(state, self.update(self.create(), rows))
         items = typed_values("HeavyHitters", rows, self.column, self.value_type).drop_null()
-        known = pa.array(
-            [c["value"] for c in counters],
-            self.state_schema.field("counters").type.value_type[0].type,
-        )
-        codes, values = ranked([pa.concat_arrays([known, items.cast(known.type)])])
+        kind = self.state_schema.field("counters").type.value_type[0].type
+        known = pa.array([counter["value"] for counter in counters], kind)
+        codes, values = ranked([pa.concat_arrays([known, items.cast(kind)])])
         sketch = SpaceSaving(self.capacity)
         # Slots fill up in the order of their counters, so this is the sketch that the state was.
         sketch.update(codes[: len(known)], [c["n"] for c in counters])

@@ -177,7 +177,10 @@ class NaiveBayes(Workload):
 
     @staticmethod
     def classify(model: Model, documents: Iterable[ArrayLike]) -> list[str]:
-        """Return the likeliest class of each document, of equal ones the lower; unknown features count 0."""
+        """Return the likeliest class of each document, of equal ones the lower.
+
+        Features that the model does not know are passed over.
+        """
         found = []
         for document in documents:
             features = np.asarray(document).astype(np.uint64)

@@ -165,8 +165,8 @@ class TPCHQ3(Workload):
 
     Notes
     -----
-    Columns: ``o_orderdate``, ``o_shippriority``, ``l_extendedprice``, ``l_discount``, as `join` gives them.
-    Key: ``l_orderkey``. Result: ``revenue``, ``orderdate``, ``shippriority``. Answer: the `k` highest
+    Columns: ``o_orderdate``, ``o_shippriority``, ``l_extendedprice`` and ``l_discount``, as `join` gives
+    them. Key: ``l_orderkey``. Result: ``revenue``, ``orderdate``, ``shippriority``. Answer: the `k` highest
     revenues, of equal ones the older order, then the lower key. A line with a null is left out, and an
     order without a line has null for its revenue.
 
