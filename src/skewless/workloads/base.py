@@ -328,11 +328,11 @@ def _native(how: str, column: pa.ChunkedArray, starts: Starts) -> pa.Array:
     group = group_of(starts)
     if how in {"min", "max"}:
         known = values.is_valid().to_numpy(zero_copy_only=False)
-        codes, found = ranked([values.drop_null()])
+        codes, (found,) = ranked([values.drop_null()])
         best = np.full(len(starts) - 1, -1 if how == "max" else len(found))
         (np.maximum if how == "max" else np.minimum).at(best, group[known], codes)
         none = (best < 0) | (best == len(found))
-        return found[0].take(pa.array(best, mask=none))
+        return found.take(pa.array(best, mask=none))
     table = pa.table({"group": group, "value": values})
     rows = table.group_by("group", use_threads=False).aggregate([("value", how)])
     return rows.sort_by("group")[f"value_{how}"].combine_chunks().cast(values.type)

@@ -159,9 +159,9 @@ class ProfitableAreas(Workload):
     ``cents``, fare and tip. Key: the taxi's medallion. Result: ``last``, time and cell of the latest
     drop-off as ``time * 2**20 + cell``, and ``fares``, an array of ``struct<cell, time, cents>``.
     Answer: ``area``, ``empty_taxis``, ``median_cents`` and ``profitability``, cents per taxi, the highest
-    first, of equal ones the lower area. An area without an empty taxi has
-    no profitability. A trip with a null is left out; one that starts outside the grid, cell 0, has no
-    fare, and after one that ends there the taxi is empty nowhere.
+    first, of equal ones the lower area. An area without an empty taxi has no profitability. A trip with
+    a null is left out; one that starts outside the grid, cell 0, has no fare, and after one that ends
+    there the taxi is empty nowhere.
 
     Guarantee: exact, however rows are split. Of two trips of a taxi that end at one time, the one
     with the higher cell is the latest.

@@ -149,6 +149,7 @@ class TPCHQ1(Workload):
     def conclude(self, results: pa.Table, end: int | None = None) -> pa.Table:
         """Return the groups with lines, by flag and status."""
         some = results.filter(pc.greater(results["count_order"], 0))
+        some = some.select(self.result_schema.names)
         return some.sort_by([("returnflag", "ascending"), ("linestatus", "ascending")])
 
 
@@ -166,9 +167,9 @@ class TPCHQ3(Workload):
     Notes
     -----
     Columns: ``o_orderdate``, ``o_shippriority``, ``l_extendedprice`` and ``l_discount``, as `join` gives
-    them. Key: ``l_orderkey``. Result: ``revenue``, ``orderdate``, ``shippriority``. Answer: the `k` highest
-    revenues, of equal ones the older order, then the lower key. A line with a null is left out, and an
-    order without a line has null for its revenue.
+    them. Key: ``l_orderkey``. Result: ``revenue``, ``orderdate`` and ``shippriority``. Answer: the `k`
+    highest revenues, of equal ones the older order, then the lower key. A line with a null is left out,
+    and an order without a line has null for its revenue.
 
     Guarantee: exact, however rows are split.
 
