@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from skewless.chunk import Chunk
 from skewless.parameters import Count, Range, check
 from skewless.spark.aggregators.counting import whole_numbers
-from skewless.spark.aggregators.segments import Starts, as_lists, kept, lists_of
+from skewless.spark.aggregators.segments import Starts, as_lists, group_of, kept, lists_of
 from skewless.workloads.base import Workload
 from skewless.workloads.top_k import TopK
 
@@ -220,8 +220,13 @@ class ProfitableAreas(Workload):
         return pa.table({"last": pa.array(last, mask=~filled), "fares": as_lists(starts, fares)})
 
     def finish_groups(self, states: pa.Table) -> pa.Table:
-        """Return the trips of each taxi as they are."""
-        return states
+        """Return the trips of each taxi, its fares by cell, time and amount."""
+        starts, fares = lists_of(states["fares"])
+        cell, time, cents = (column.to_numpy() for column in fares.flatten())
+        order = np.lexsort((cents, time, cell, group_of(starts)))
+        return pa.table(
+            {"last": states["last"], "fares": as_lists(starts, fares.take(pa.array(order)))}
+        )
 
     def conclude(self, results: pa.Table, end: int | None = None) -> pa.Table:
         """Bring fares and empty taxis together by area; without windows, at the last drop-off."""

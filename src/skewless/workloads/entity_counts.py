@@ -23,7 +23,7 @@ from skewless.workloads.base import Workload
 
 __all__ = ["EntityCounts", "capitalised"]
 
-_NAME = re.compile(r"\b[A-Z]\w+(?: [A-Z]\w+)*")
+_NAME = re.compile(r"\b[A-Z]\w*(?: [A-Z]\w*)*")
 
 
 def capitalised(text: str) -> list[str]:
