@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import math
 import os
 import pickle
 import re
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -25,7 +27,8 @@ from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.aggregators.ddl import arrow_schema
 from skewless.workloads import Partial
 from skewless.workloads.top_k import TopK
-from tests.unit.workload_cases import CASES, assert_same, expected, part_of, rows_of, stream
+from tests.oracles import correlation_clustering, word_count
+from tests.unit.workload_cases import CASES, Case, assert_same, expected, part_of, rows_of, stream
 
 SMALL = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 N_TUPLES = 120 if SMALL else 300
@@ -90,6 +93,59 @@ def test_every_policy_gives_the_sequential_answer(name, by):
     parts = split(case, chunk, workers_of(by, chunk))
     for order in ([0, 1, 2, 3, 4], np.random.default_rng(len(by)).permutation(N_WORKERS)):
         assert_same(merged(parts, list(order)).answer().to_pylist(), wanted)
+
+
+@pytest.mark.parametrize("by", [*POLICIES, "local"])
+def test_every_policy_keeps_the_bounds_of_heavy_hitters(by):
+    case = Case(workloads.HeavyHitters(10, 6), None, word_count.answer)
+    chunk = stream(case, N_TUPLES, seed=6)
+    parts = split(case, chunk, workers_of(by, chunk))
+    [answer] = merged(parts, [4, 1, 0, 3, 2]).answer().to_pylist()
+    assert answer == merged(parts, [0, 1, 2, 3, 4]).answer().to_pylist()[0]
+    counts = Counter(chunk.key.tolist())
+    loads = [part.answer().to_pylist()[0]["n"] for part in parts]
+    assert answer["n"] == sum(loads) == N_TUPLES
+    for item in answer["heavy"]:
+        assert item["n"] - item["error"] <= counts[item["value"]] <= item["n"]
+        assert item["error"] <= sum(load / 6 for load in loads)
+    listed = {item["value"] for item in answer["heavy"]}
+    assert all(n <= answer["others"] for key, n in counts.items() if key not in listed)
+
+
+@pytest.mark.parametrize("by", [*POLICIES, "local"])
+def test_every_policy_keeps_number_mean_and_range_of_a_trees_histograms(by):
+    continuous = lambda rng, keys: {  # noqa: E731
+        "leaf": [0] * len(keys),
+        "label": (keys % np.uint64(2)).tolist(),
+        "x": rng.normal(size=len(keys)).tolist(),
+    }
+    case = Case(workloads.DecisionTree(most_bins=5), continuous, word_count.answer, n_keys=4)
+    chunk = stream(case, N_TUPLES, seed=6)
+    parts = split(case, chunk, workers_of(by, chunk))
+    for row in merged(parts, [4, 1, 0, 3, 2]).answer().to_pylist():
+        x = [c["x"] for _, key, c in rows_of(chunk) if key == row["key"]]
+        [histogram] = row["histograms"]
+        p, m = ([b[name] for b in histogram["bins"]] for name in "pm")
+        assert len(p) <= 5
+        assert sum(m) == len(x)
+        assert np.dot(p, m) == pytest.approx(math.fsum(x), abs=1e-9)
+        assert min(x) <= p[0] <= p[-1] <= max(x)
+
+
+@pytest.mark.parametrize("by", [*POLICIES, "local"])
+def test_every_policy_ends_in_a_local_optimum_of_unclear_clusters(by):
+    unclear = lambda rng, keys: {  # noqa: E731
+        "record": ["".join(rng.choice(list("ab"), rng.integers(1, 5))) for _ in keys]
+    }
+    cluster = workloads.CorrelationClustering()
+    case = Case(cluster, unclear, correlation_clustering.answer, n_keys=6)
+    chunk = stream(case, 40, seed=6)
+    parts = split(case, chunk, workers_of(by, chunk))
+    for row in merged(parts, [4, 1, 0, 3, 2]).answer().to_pylist():
+        mine = [c["record"] for _, key, c in rows_of(chunk) if key == row["key"]]
+        assert sorted(r for found in row["clusters"] for r in found) == sorted(mine)
+        assert max(correlation_clustering.gains(row["clusters"]), default=0) <= 0
+        assert row["cost"] == pytest.approx(correlation_clustering.cost(row["clusters"]))
 
 
 @every

@@ -245,7 +245,7 @@ def expected(case: Case, chunk: Chunk, end: int | None = None) -> list[dict[str,
         rows = [row for row in rows if end - case.window <= row[0] < end]
     if not case.ends:
         return case.oracle(rows)
-    return case.oracle(rows, max([0, *(t + 1 for t, _, _ in rows)]) if end is None else end)
+    return case.oracle(rows, max((t + 1 for t, _, _ in rows), default=0) if end is None else end)
 
 
 def assert_same(found: Any, wanted: Any) -> None:

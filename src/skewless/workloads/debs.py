@@ -231,7 +231,7 @@ class ProfitableAreas(Workload):
     def conclude(self, results: pa.Table, end: int | None = None) -> pa.Table:
         """Bring fares and empty taxis together by area; without windows, at the last drop-off."""
         latest = results["last"].drop_null().to_numpy()
-        now = int(latest.max(initial=0) >> 20) + 1 if end is None else end
+        now = (int(latest.max() >> 20) + 1 if len(latest) else 0) if end is None else end
         _, fares = lists_of(results["fares"])
         cell, time, cents = (column.to_numpy() for column in fares.flatten())
         recent = time >= now - self.recent
