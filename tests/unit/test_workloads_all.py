@@ -398,6 +398,33 @@ def test_merging_leaves_the_other_as_it_was():
     assert_same(other.answer().to_pylist(), expected(case, chunk[20:]))
 
 
+def test_forgotten_panes_are_gone_and_all_others_stay():
+    for name in ("word_count", "correlation_clustering"):
+        case = CASES[name]
+        chunk = stream(case, 200, seed=3)
+        part = case.workload.start(case.window, case.slide)
+        part.update(chunk)
+        part.forget(60)
+        assert part.ends()[0] == 60 + case.slide
+        assert_same(part.answer(120).to_pylist(), expected(case, chunk[120:], 120))
+    count = workloads.WordCount().start()
+    count.update(Chunk(None, [1]))
+    count.forget(99)
+    assert count.answer()["n"].to_pylist() == [1]
+
+
+def test_many_pieces_are_merged_on_the_way(monkeypatch):
+    monkeypatch.setattr("skewless.workloads.base._LIST", 20)
+    case = CASES["fetch_lists"]
+    chunk, part = stream(case, 400, seed=3), case.workload.start()
+    held = []
+    for piece in chunk.pieces(5):
+        part.update(piece)
+        held.append(sum(table.num_rows for table in part._parts))
+    assert max(held) <= 2 * max(20, case.n_keys)
+    assert_same(part.answer().to_pylist(), expected(case, chunk))
+
+
 def test_windows_before_time_zero_are_windows_too():
     part = workloads.WordCount().start(4, 2)
     part.update(Chunk([-5, -1, 0], [1, 1, 1]))

@@ -167,6 +167,19 @@ def test_a_merged_state_may_go_on_and_keeps_its_bounds():
     assert_bounds(query.finish(state), Counter(values.tolist()), 9)
 
 
+def test_reading_the_answer_amid_the_stream_leaves_one_sketch():
+    keys = zipf(2_000, 300, 1.1, seed=5)
+    query = HeavyHitters(9, 10, choices=1)
+    asked, silent = query.start(), query.start()
+    for piece in np.array_split(keys, 7):
+        asked.update(Chunk(None, piece))
+        asked.answer()
+        silent.update(Chunk(None, piece))
+    assert asked.answer().equals(silent.answer())
+    assert asked.states()["leasts"].to_pylist() == silent.states()["leasts"].to_pylist()
+    assert len(asked.states()["leasts"].to_pylist()[0]) == 1
+
+
 def test_strings_and_nulls():
     query = HeavyHitters(1, 2, "v", "string")
     rows = pa.table({"v": ["b", None, "a", "b"]})

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from skewless.chunk import Chunk
@@ -25,6 +26,8 @@ __all__ = ["Partial", "Workload"]
 
 #: Columns of a partial that are no state.
 _PANE, _KEY = "__pane", "key"
+#: States that are listed before those of one key are merged, at least.
+_LIST = 50_000
 
 
 class Workload(GroupAggregator):
@@ -181,6 +184,7 @@ class Partial:
         self.window, self.slide = window, window if slide is None else slide
         self._parts: list[pa.Table] = []
         self._open: dict[tuple[int, int], dict[str, Any]] = {}
+        self._most = 2 * _LIST
 
     def update(self, chunk: Chunk) -> None:
         """Take in a piece of the stream."""
@@ -201,6 +205,8 @@ class Partial:
         else:
             states = workload.update_groups(rows, starts)
             self._parts.append(_placed(workload, panes, keys, states))
+            if sum(part.num_rows for part in self._parts) > self._most:
+                self._most = 2 * max(_LIST, self.states().num_rows)
 
     def merge(self, other: Partial) -> None:
         """Add what another worker holds; `other` stays as it is."""
@@ -213,7 +219,6 @@ class Partial:
                 f"windows, got a {type(other.workload).__name__}, window={other.window!r}, "
                 f"slide={other.slide!r}."
             )
-        self._close()
         self._parts += [*other._parts, *other._closed()]
 
     def states(self) -> pa.Table:
@@ -223,14 +228,27 @@ class Partial:
         -----
         This is what a combiner sends. A pane is its number: its start over the slide.
         """
-        self._close()
-        workload = self.workload
-        if len(self._parts) != 1:
-            none = pa.table({_PANE: pa.array([], pa.int64()), _KEY: pa.array([], pa.uint64())})
-            for field in workload.state_schema:
-                none = none.append_column(field, pa.array([], field.type))
-            self._parts = [_merged(workload, pa.concat_tables(self._parts or [none]))]
-        return self._parts[0]
+        parts = [*self._parts, *self._closed()]
+        if len(parts) != 1:
+            parts = [_merged(self.workload, pa.concat_tables(parts or [_nothing(self.workload)]))]
+        if not self._open:  # states that go on are not merged for good
+            self._parts = parts
+        return parts[0]
+
+    def forget(self, before: int) -> None:
+        """Drop the panes that end at `before` or earlier: no window that is asked for has them.
+
+        Parameters
+        ----------
+        before
+            Start of the oldest window that will be asked for, in the unit of `Chunk.time`.
+        """
+        if self.slide is not None:
+            first = before // self.slide
+            self._parts = [
+                part.filter(pc.greater_equal(part[_PANE], first)) for part in self._parts
+            ]
+            self._open = {place: s for place, s in self._open.items() if place[0] >= first}
 
     def ends(self) -> NDArray[np.int64]:
         """Return where the windows end that have tuples, exclusive, ascending; int64."""
@@ -285,9 +303,10 @@ class Partial:
         states = pa.Table.from_pylist(list(self._open.values()), schema=self.workload.state_schema)
         return [_placed(self.workload, panes.astype(np.int64), keys.astype(np.uint64), states)]
 
-    def _close(self) -> None:
-        self._parts += self._closed()
-        self._open = {}
+
+def _nothing(workload: Workload) -> pa.Table:
+    none = pa.Table.from_pylist([], schema=workload.state_schema)
+    return _placed(workload, np.empty(0, np.int64), np.empty(0, np.uint64), none)
 
 
 def _placed(workload: Workload, panes: Any, keys: Any, states: pa.Table) -> pa.Table:
