@@ -294,12 +294,10 @@ def test_it_keeps_the_protocol_for_spark_to_check(name):
     assert list(workload.finish(workload.create())) == workload.result_schema.names
 
 
-@every
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].columns])
 def test_inputs_are_only_read_and_may_come_in_pieces(name):
     case = CASES[name]
     workload, chunk = case.workload, stream(case, 30, seed=13)
-    if chunk.value is None:
-        pytest.skip("it has no columns")
     rows = workload._rows(chunk)
     before = rows.to_pylist()
     state = workload.create()
