@@ -27,6 +27,7 @@ from skewless.policy import policy_name
 from skewless.routing import Routing
 from tests.conformance.routes import digests
 from tests.conformance.table import EVERY, PARAMETERS, POLICIES, partitioner
+from tests.unit.workload_cases import CASES, assert_same, part_of, value_of
 
 pytestmark = pytest.mark.jit_modes
 ROOT = Path(__file__).parents[2]
@@ -235,42 +236,25 @@ def test_08_moves_explain_every_change_of_ownership(name, data, first, second):
         assert owned[place] == pytest.approx(expected[place], abs=1e-6)
 
 
+#: Comparing all records with all takes too long here; tests/unit does it under every policy.
+WORKLOADS = sorted(CASES.keys() - {"correlation_clustering"})
+
+
 @every_policy
 @EXAMPLES
-@given(st.data(), chunks())
-def test_10_every_workload_gives_the_answer_of_a_single_worker(name, data, chunk):
-    policy = partitioner(name, data.draw(some_parameters(name)))
+@given(st.data(), chunks(), st.sampled_from(WORKLOADS))
+def test_10_every_workload_gives_the_answer_of_a_single_worker(name, data, chunk, workload):
+    policy, case = partitioner(name, data.draw(some_parameters(name))), CASES[workload]
+    rng = np.random.default_rng(len(chunk))
+    chunk = Chunk(chunk.time, chunk.key, value_of(case, rng, chunk.key, chunk.time))
     workers = policy.route(chunk)
-    rows = list(zip(chunk.key.tolist(), (chunk.key % np.uint64(9)).tolist(), strict=True))
-    rows = [(key, value + i % 3) for i, (key, value) in enumerate(rows)]
-    partial = [
-        states(row for row, at in zip(rows, workers, strict=True) if at == worker)
-        for worker in range(policy.n_workers)
-    ]
-    assert answers(merged(partial)) == answers(states(rows))
-
-
-def states(rows: Any) -> dict[int, tuple[int, int, set[int]]]:
-    """Count, sum and distinct values of each key."""
-    found: dict[int, tuple[int, int, set[int]]] = {}
-    for key, value in rows:
-        count, total, distinct = found.get(key, (0, 0, set()))
-        found[key] = (count + 1, total + value, distinct | {value})
-    return found
-
-
-def merged(partial: list[dict[int, tuple[int, int, set[int]]]]) -> dict[int, Any]:
-    found: dict[int, tuple[int, int, set[int]]] = {}
-    for result in partial:
-        for key, (count, total, distinct) in result.items():
-            c, t, d = found.get(key, (0, 0, set()))
-            found[key] = (c + count, t + total, d | distinct)
-    return found
-
-
-def answers(found: dict[int, Any]) -> tuple[dict[int, Any], list[int]]:
-    top = sorted(found, key=lambda key: (-found[key][0], key))[:3]
-    return found, top
+    alone, whole = case.workload.start(), case.workload.start()
+    alone.update(chunk)
+    for worker in data.draw(st.permutations(np.unique(workers).tolist())):
+        part = case.workload.start()
+        part.update(part_of(chunk, np.flatnonzero(workers == worker)))
+        whole.merge(part)
+    assert_same(whole.answer().to_pylist(), alone.answer().to_pylist())
 
 
 def test_the_names_are_the_policies_own():
