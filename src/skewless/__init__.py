@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
-    from skewless.spark import Aggregator, group_by, repartition
+    from skewless.spark import Aggregator, dedupe, group_by, repartition, window_top_n
 
 __all__ = [
     "AM",
@@ -54,9 +54,11 @@ __all__ = [
     "TimeBased",
     "WChoices",
     "WrapAround",
+    "dedupe",
     "group_by",
     "inspect",
     "repartition",
+    "window_top_n",
 ]
 
 __version__ = "0.1.0"
@@ -89,8 +91,10 @@ _HOME = {
     "Routing": "skewless.routing",
     "inspect": "skewless.inspection",
     "Aggregator": "skewless.spark",
+    "dedupe": "skewless.spark",
     "group_by": "skewless.spark",
     "repartition": "skewless.spark",
+    "window_top_n": "skewless.spark",
 }
 
 

@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from skewless.spark.batch import repartition
     from skewless.spark.batch_groups import BatchGroups
     from skewless.spark.grouping import group_by
+    from skewless.spark.top_n import dedupe, window_top_n
 
-__all__ = ["Aggregator", "BatchGroups", "group_by", "repartition"]
+__all__ = ["Aggregator", "BatchGroups", "dedupe", "group_by", "repartition", "window_top_n"]
 
 _HOME = {
     "Aggregator": "skewless.spark.aggregator",
     "BatchGroups": "skewless.spark.batch_groups",
+    "dedupe": "skewless.spark.top_n",
     "group_by": "skewless.spark.grouping",
     "repartition": "skewless.spark.batch",
+    "window_top_n": "skewless.spark.top_n",
 }
 
 
