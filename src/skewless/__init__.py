@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
-    from skewless.spark import Aggregator, dedupe, group_by, repartition, window_top_n
+    from skewless.spark import (
+        Aggregator,
+        dedupe,
+        explain_window,
+        group_by,
+        over,
+        repartition,
+        repartition_by_range,
+        repartition_for_write,
+        window,
+        window_top_n,
+    )
 
 __all__ = [
     "AM",
@@ -55,9 +66,14 @@ __all__ = [
     "WChoices",
     "WrapAround",
     "dedupe",
+    "explain_window",
     "group_by",
     "inspect",
+    "over",
     "repartition",
+    "repartition_by_range",
+    "repartition_for_write",
+    "window",
     "window_top_n",
 ]
 
@@ -92,8 +108,13 @@ _HOME = {
     "inspect": "skewless.inspection",
     "Aggregator": "skewless.spark",
     "dedupe": "skewless.spark",
+    "explain_window": "skewless.spark",
     "group_by": "skewless.spark",
+    "over": "skewless.spark",
     "repartition": "skewless.spark",
+    "repartition_by_range": "skewless.spark",
+    "repartition_for_write": "skewless.spark",
+    "window": "skewless.spark",
     "window_top_n": "skewless.spark",
 }
 
