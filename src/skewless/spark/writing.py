@@ -237,7 +237,7 @@ def place_pieces(
     --------
     >>> owners, buckets = place_pieces(np.array([90, 10]), np.array([3, 1]), np.array([5, 0, 4]), 4)
     >>> owners, buckets.tolist()
-    ([[0, 1, 2], [3]], [3, 1, 3])
+    ([[0, 1, 2], [3]], [3, 3, 3])
     """
     loads = np.zeros(n_workers)
     filled = np.zeros(n_workers, np.int64)  # of equally loaded workers, the one with fewer values
@@ -304,14 +304,15 @@ def _worker(
     starts = [0, *np.cumsum(sizes).tolist()]
     index = index_of(keys, cut)
 
-    def slot(index: Column) -> Column:
+    def slot(index: Column, salt: Column) -> Column:
         size = F.get(F.expr(sql_array(sizes, "int")), index)
         return F.get(F.expr(sql_array(starts, "int")), index) + F.pmod(salt, size).cast("int")
 
-    name, placed = fresh_name(df, "key"), fresh_name(df, "slot")
-    every = df.withColumn(name, index)
-    # The slot comes before the filter: a salt that is a position must count all rows.
-    slots = every.withColumn(placed, slot(F.col(name))).where(F.col(name) >= 0)
+    name, dealt, placed = (fresh_name(df, wanted) for wanted in ("key", "salt", "slot"))
+    # A salt that is a position counts all rows in the exchange, so it must do so here: it is a column
+    # of its own, since within a condition it would count only the rows that meet it.
+    every = df.withColumn(name, index).withColumn(dealt, salt)
+    slots = every.where(F.col(name) >= 0).withColumn(placed, slot(F.col(name), F.col(dealt)))
     counts = slots.groupBy(placed).agg(F.sum(F.lit(1) if weight is None else weight).alias("n"))
     weights = np.zeros(starts[-1], np.int64)
     for row in counts.collect():
@@ -320,5 +321,5 @@ def _worker(
         deal_slots(weights[start : start + size], len(of_key))
         for start, size, of_key in zip(starts[:-1], sizes, owners, strict=True)
     ]
-    part = F.get(F.expr(sql_array(np.concatenate(pieces).tolist(), "int")), slot(index))
+    part = F.get(F.expr(sql_array(np.concatenate(pieces).tolist(), "int")), slot(index, salt))
     return part_worker(keys, routing, index, part, owners)
