@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructType
 
 from skewless.errors import DataError
 from skewless.spark.keys import quoted, resolve_column
@@ -118,13 +118,18 @@ def row_hash(df: DataFrame, keys: Sequence[str]) -> Column:
 
 def _others(df: DataFrame, keys: Sequence[str]) -> list[Column]:
     times = Counter(name.lower() for name in df.columns)
-    return [
-        F.col(quoted(field.name))
-        if _orderable(field.dataType)
-        else F.to_json(F.struct(F.col(quoted(field.name)).alias("value")))
-        for field in df.schema.fields
-        if field.name not in keys and times[field.name.lower()] == 1
-    ]
+    found: list[Column] = []
+    for field in df.schema.fields:
+        if times[field.name.lower()] > 1:
+            continue
+        column = F.col(quoted(field.name))
+        if field.name not in keys:
+            ordered = _orderable(field.dataType)
+            found.append(column if ordered else F.to_json(F.struct(column.alias("value"))))
+        if isinstance(field.dataType, (FloatType, DoubleType)):
+            # A sort takes the two zeros for equal, in keys as well; their texts differ.
+            found.append(F.when(column == 0, column.cast("string")))
+    return found
 
 
 def _orderable(kind: DataType) -> bool:

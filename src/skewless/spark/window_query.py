@@ -334,9 +334,12 @@ class WindowQuery:
         assert self.planned is not None  # noqa: S101 - there are cuts
         total = self._df.count()
         fair = max(total / self.planned.routing.n_workers, 1)
-        rows = self._df.where(hash_in(self._keys, cuts.hashes)).groupBy(*self._keys.columns).count()
-        hashed = rows.withColumn("count", F.col("count")).select(
-            "count", self._keys.hash.alias("hash"), *[F.col(quoted(name)) for name in names]
+        grouped = self._df.where(hash_in(self._keys, cuts.hashes)).groupBy(*self._keys.columns)
+        counted = grouped.agg(F.count(F.lit(1)).alias(fresh_name(self._df, "rows")))
+        hashed = counted.select(
+            F.col(fresh_name(self._df, "rows")),
+            self._keys.hash,
+            *[F.col(quoted(name)) for name in names],
         )
         workers = dict(zip(cuts.hashes.astype("int64").tolist(), cuts.workers, strict=True))
         lines = []
