@@ -236,6 +236,6 @@ def _addend(function: Over, df: DataFrame) -> Column:
     column, kind = _column(function), _kind(function, df)
     if function.function == "avg":
         return column if isinstance(kind, DecimalType) else column.cast("double")
-    ansi = str(df.sparkSession.conf.get("spark.sql.ansi.enabled", "false")).lower() == "true"
+    ansi = str(df.sparkSession.conf.get("spark.sql.ansi.enabled")).lower() == "true"
     # Without ANSI a long sum wraps, and wraps to the same number in whatever order it is added.
     return column.cast(DecimalType(20, 0)) if isinstance(kind, LongType) and ansi else column
