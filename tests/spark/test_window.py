@@ -197,7 +197,10 @@ def test_other_rewrites_of_spark_on_and_off_give_the_same(spark: SparkSession, c
             spark.conf.unset(name)
 
 
-def test_ties_have_one_outcome_however_rows_lie_and_keys_are_cut(spark: SparkSession) -> None:
+@pytest.mark.parametrize("n_runs", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_ties_have_one_outcome_however_rows_lie_and_keys_are_cut(
+    spark: SparkSession, n_runs: int
+) -> None:
     frame = skewed_frame(spark, 11).drop("id")
     functions = {
         "number": "row_number",
@@ -206,7 +209,7 @@ def test_ties_have_one_outcome_however_rows_lie_and_keys_are_cut(spark: SparkSes
         "total": over("sum", "d", rows=(None, 0)),
     }
     runs = set()
-    for run in range(8):
+    for run in range(n_runs):
         mixed = frame.repartition(2 + run % 5).orderBy(F.rand(run)) if run % 2 else frame
         policy = ["wrap_around", "spark", "w_choices", "hash"][run % 4]
         found = skewless.window(mixed, "k", "s", functions, policy=policy, workers=2 + run % 3)
