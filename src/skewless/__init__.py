@@ -26,7 +26,18 @@ if TYPE_CHECKING:
     )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
     from skewless.routing import Routing
-    from skewless.spark import Aggregator, group_by, repartition
+    from skewless.spark import (
+        Aggregator,
+        dedupe,
+        explain_window,
+        group_by,
+        over,
+        repartition,
+        repartition_by_range,
+        repartition_for_write,
+        window,
+        window_top_n,
+    )
     from skewless.spark.join import join
 
 __all__ = [
@@ -55,10 +66,17 @@ __all__ = [
     "TimeBased",
     "WChoices",
     "WrapAround",
+    "dedupe",
+    "explain_window",
     "group_by",
     "inspect",
     "join",
+    "over",
     "repartition",
+    "repartition_by_range",
+    "repartition_for_write",
+    "window",
+    "window_top_n",
 ]
 
 __version__ = "0.1.0"
@@ -92,8 +110,15 @@ _HOME = {
     "inspect": "skewless.inspection",
     "join": "skewless.spark.join",
     "Aggregator": "skewless.spark",
+    "dedupe": "skewless.spark",
+    "explain_window": "skewless.spark",
     "group_by": "skewless.spark",
+    "over": "skewless.spark",
     "repartition": "skewless.spark",
+    "repartition_by_range": "skewless.spark",
+    "repartition_for_write": "skewless.spark",
+    "window": "skewless.spark",
+    "window_top_n": "skewless.spark",
 }
 
 

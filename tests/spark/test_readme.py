@@ -105,3 +105,42 @@ def test_every_example_of_the_guide_to_joins_runs(
     assert_same_rows(both, df.join(users, "user_id", "left"))
     assert isinstance(matched, DataFrame)
     assert matched.count() == 2_899
+
+
+def test_every_example_of_the_page_on_windows_runs(spark: SparkSession, df: DataFrame) -> None:
+    page = README.parent / "docs" / "windows.md"
+    seen = df.withColumn("ts", F.timestamp_seconds(F.col("amount").cast("int")))
+    noted = seen.withColumn("note", F.concat(F.lit("n"), F.col("amount").cast("int") % 5))
+    names: dict[str, object] = {"df": noted}
+    exec(compile("\n".join(blocks(page)), str(page), "exec"), names)  # noqa: S102 - our own page
+
+    latest, newest, windowed, in_all = (
+        names[name] for name in ("latest", "newest", "windowed", "in_all")
+    )
+    assert isinstance(latest, DataFrame)
+    assert latest.count() == 2_003
+    assert isinstance(newest, DataFrame)
+    of_hot = newest.where("user_id = 'hot'").collect()
+    assert [row.amount for row in of_hot] == [2_997.0]
+    assert isinstance(windowed, DataFrame)
+    last = windowed.where("user_id = 'hot'").orderBy(F.desc("ts")).first()
+    assert last is not None
+    assert last.number == 1_000
+    assert last.so_far == last.share_of == sum(range(0, 3_000, 3))
+    assert last.before == 2_994.0
+    assert isinstance(in_all, DataFrame)
+    assert in_all.where("number <> amount + 1").count() == 0
+
+
+def test_every_example_of_the_page_on_writing_runs(spark: SparkSession, tmp_path: Path) -> None:
+    page = README.parent / "docs" / "writing.md"
+    day = F.when(F.col("id") % 10 > 0, "today").otherwise("before")
+    frame = spark.range(30_000, numPartitions=2).select(
+        day.alias("day"), F.lit("CH").alias("country"), F.timestamp_seconds("id").alias("ts")
+    )
+    names: dict[str, object] = {"df": frame, "folder": str(tmp_path / "out")}
+    exec(compile("\n".join(blocks(page)), str(page), "exec"), names)  # noqa: S102 - our own page
+
+    assert len(list((tmp_path / "out" / "day=today").glob("*.parquet"))) == 3
+    assert len(list((tmp_path / "out" / "day=before").glob("*.parquet"))) == 1
+    assert len(list((tmp_path / "out" / "ranges").glob("*.parquet"))) == 8

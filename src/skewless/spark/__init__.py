@@ -14,14 +14,37 @@ if TYPE_CHECKING:
     from skewless.spark.batch import repartition
     from skewless.spark.batch_groups import BatchGroups
     from skewless.spark.grouping import group_by
+    from skewless.spark.top_n import dedupe, window_top_n
+    from skewless.spark.window_functions import over
+    from skewless.spark.window_query import explain_window, window
+    from skewless.spark.writing import repartition_by_range, repartition_for_write
 
-__all__ = ["Aggregator", "BatchGroups", "group_by", "repartition"]
+__all__ = [
+    "Aggregator",
+    "BatchGroups",
+    "dedupe",
+    "explain_window",
+    "group_by",
+    "over",
+    "repartition",
+    "repartition_by_range",
+    "repartition_for_write",
+    "window",
+    "window_top_n",
+]
 
 _HOME = {
     "Aggregator": "skewless.spark.aggregator",
     "BatchGroups": "skewless.spark.batch_groups",
+    "dedupe": "skewless.spark.top_n",
+    "explain_window": "skewless.spark.window_query",
     "group_by": "skewless.spark.grouping",
+    "over": "skewless.spark.window_functions",
     "repartition": "skewless.spark.batch",
+    "repartition_by_range": "skewless.spark.writing",
+    "repartition_for_write": "skewless.spark.writing",
+    "window": "skewless.spark.window_query",
+    "window_top_n": "skewless.spark.top_n",
 }
 
 
