@@ -171,6 +171,7 @@ def run_step(task: Task, worker: int, rows: pa.Table, hashes: NDArray[np.uint64]
     out = None
     if output.num_rows:
         out = write_file(store.storage, output, "output", task.version, worker, None)
+    store.storage.settle()
     heavy, tail = _counts(task, active.hashes, active.counts)
     return Receipt(
         worker,

@@ -51,6 +51,7 @@ class Storage:
         else:
             self._fs, self._root = fs.LocalFileSystem(), str(Path(self.folder).absolute())
         self._local = isinstance(self._fs, fs.LocalFileSystem)
+        self._unsettled: list[str] = []
 
     def __reduce__(self) -> tuple[type[Storage], tuple[str]]:
         return Storage, (self.folder,)
@@ -76,7 +77,7 @@ class Storage:
             return bytes(stream.read())
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file that nobody reads yet, durably where the filesystem is local."""
+        """Write a file that nobody reads yet; `settle` makes it last."""
         path = self.path(name)
         parent = path.rpartition("/")[0]
         if not self._local:
@@ -85,10 +86,17 @@ class Storage:
                 stream.write(content)
             return
         Path(parent).mkdir(parents=True, exist_ok=True)
-        with Path(path).open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        Path(path).write_bytes(content)
+        self._unsettled.append(path)
+
+    def settle(self) -> None:
+        """Let what was written outlast a power cut, where the filesystem is local.
+
+        Once for all files of a batch: the first call of the system writes most of the others too.
+        """
+        for path in self._unsettled:
+            _sync(path)
+        self._unsettled.clear()
 
     def commit(self, name: str, content: bytes) -> None:
         """Give a file its final name at once: all of it is there, or nothing.
@@ -101,11 +109,12 @@ class Storage:
         """
         hidden = f"{name.rpartition('/')[0]}/.{uuid.uuid4().hex}"
         self.write(hidden, content)
+        self.settle()
         reached("between write and commit")
         try:
             if self._local:
                 os.link(self.path(hidden), self.path(name))  # as a rename, but never over a file
-                self._sync(name)
+                _sync(self.path(name).rpartition("/")[0])
             elif self._fs.get_file_info(self.path(name)).type != fs.FileType.NotFound:
                 raise FileExistsError(name)
             else:
@@ -114,15 +123,6 @@ class Storage:
             if self._local:
                 self.delete(hidden)
         reached("after commit")
-
-    def _sync(self, name: str) -> None:
-        """Make the entry of a new file durable."""
-        with contextlib.suppress(OSError):
-            handle = os.open(Path(self.path(name)).parent, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
 
     def delete(self, name: str) -> None:
         """Remove a file; it may be gone already."""
@@ -133,3 +133,13 @@ class Storage:
         """Remove a folder with all that is in it; it may be gone already."""
         with contextlib.suppress(FileNotFoundError):
             self._fs.delete_dir(self.path(name))
+
+
+def _sync(path: str) -> None:
+    """Make the content of a file, or the entries of a folder, durable."""
+    with contextlib.suppress(OSError):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
