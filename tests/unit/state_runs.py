@@ -65,9 +65,7 @@ def job(folder: Any, **options: Any) -> Job:
     states = options.pop("states", STATES)
     outputs = options.pop("outputs", OUTPUT)
     chosen = {"policy": KIP(4), "buckets": 8, "keep": 3, "compact_after": 3, **options}
-    return Job(
-        StateStore(folder), KEYS, ROWS, read_update(update, form, states, outputs), **chosen
-    )
+    return Job(StateStore(folder), KEYS, ROWS, read_update(update, form, states, outputs), **chosen)
 
 
 def here(rows: Sequence[Row]) -> Callable[[Task], Iterable[Receipt]]:
@@ -86,8 +84,7 @@ def here(rows: Sequence[Row]) -> Callable[[Task], Iterable[Receipt]]:
 
 
 def output(store: StateStore, manifest: Manifest) -> list[Row]:
-    found = [row for file in manifest.output for row in read_file(store.storage, file).to_pylist()]
-    return found
+    return [row for file in manifest.output for row in read_file(store.storage, file).to_pylist()]
 
 
 def run(work: Job, batches: Sequence[Sequence[Row]], query: str = "q", first: int = 0) -> list[Any]:

@@ -17,6 +17,7 @@ from skewless.planners import KIP, Mixed, OffGreedy, Readj, Redist, Scan, WrapAr
 from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.state_store import Repartitioning, read_state
+from skewless.state_store.job import batches as reported
 from skewless.state_store.job import run_batch
 from skewless.state_store.step import Receipt, Task, Timing
 from skewless.state_store.update import read_update
@@ -129,7 +130,9 @@ def test_late_rows_go_and_silent_keys_time_out_as_in_plain_python(
     extra = {"timer": "until"} if form == "timer" else {"timeout": timeout}
     expected, outputs, lates = oracle.run(batches, timed, delay=delay, **extra)
     timing = (
-        Timing("ts", delay, None, "until") if form == "timer" else Timing("ts", delay, timeout, None)
+        Timing("ts", delay, None, "until")
+        if form == "timer"
+        else Timing("ts", delay, timeout, None)
     )
     work = job(
         tmp_path,
@@ -144,9 +147,9 @@ def test_late_rows_go_and_silent_keys_time_out_as_in_plain_python(
         key: {"n": state["n"], "fold": state["fold"]} for key, state in expected.items()
     }
     assert [by_key(rows) for rows in found] == [by_key(rows) for rows in outputs]
-    records = work.store.of_batch().records
-    assert [record["late_rows"] for record in records] == lates
-    assert sum(record["timeouts"] for record in records) > 3
+    records = reported(work.store)
+    assert [record.late_rows for record in records] == lates
+    assert sum(record.timeouts for record in records) > 3
     assert sum(lates) > 3
 
 
@@ -300,7 +303,7 @@ def test_a_checkpoint_that_does_not_belong_to_the_state_is_refused(
 
 
 def test_a_missing_state_folder_is_noticed(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="checkpoint is at batch 3, but folder .* holds no state"):
+    with pytest.raises(DataError, match=r"checkpoint is at batch 3, but folder .* holds no state"):
         run_batch(job(tmp_path / "gone"), "q", 3, here([]))
 
 
@@ -356,23 +359,23 @@ def test_kip_moves_the_hot_keys_apart_and_says_what_moved(tmp_path: Path) -> Non
     batch += [{"k": k, "ts": 0, "v": 1} for k in names[:40]]
     work = job(tmp_path, policy=KIP(4), rule=Repartitioning(migration_cost=0.1))
     run(work, [batch, batch, batch])
-    first, second, third = work.store.of_batch().records
-    assert first["max_over_mean"] > 3
-    assert (second["changed"], third["changed"]) == (True, False)
-    assert second["max_over_mean"] == third["max_over_mean"] < 1.3
-    assert 0 < second["moved_keys"] < second["keys"]
-    assert second["relative_migration"] == second["moved_keys"] / first["keys"]
-    assert second["migration_ms"] > 0
-    assert third["moved_keys"] == 0
+    first, second, third = reported(work.store)
+    assert first.max_over_mean > 3
+    assert (second.changed, third.changed) == (True, False)
+    assert second.max_over_mean == third.max_over_mean < 1.3
+    assert 0 < second.moved_keys < second.keys
+    assert second.relative_migration == second.moved_keys / first.keys
+    assert second.migration_ms > 0
+    assert third.moved_keys == 0
 
 
 def test_a_change_that_costs_more_than_it_gains_is_not_made(tmp_path: Path) -> None:
     batches = stream(3, n_batches=4)
     work = job(tmp_path, policy=KIP(4), rule=Repartitioning(migration_cost=1e9))
     run(work, batches)
-    records = work.store.of_batch().records
-    assert [record["changed"] for record in records] == [True, False, False, False]
-    assert any("costs more" in record["reason"] for record in records)
+    records = reported(work.store)
+    assert [record.changed for record in records] == [True, False, False, False]
+    assert any("costs more" in record.reason for record in records)
 
 
 def test_what_is_learned_survives_a_restart(tmp_path: Path) -> None:
@@ -389,9 +392,9 @@ def test_records_say_what_each_worker_got(tmp_path: Path) -> None:
     batches = stream(3, n_batches=3)
     work = job(tmp_path, policy=KIP(4))
     run(work, batches)
-    for record, rows in zip(work.store.of_batch().records, batches, strict=True):
-        assert sum(record["loads"]) == record["rows"] == len(rows)
-        assert len(record["loads"]) == record["workers"] == 4
+    for record, rows in zip(reported(work.store), batches, strict=True):
+        assert sum(record.loads) == record.rows == len(rows)
+        assert len(record.loads) == 4
 
 
 # -- what an update may not do -----------------------------------------------------------------------
@@ -400,7 +403,10 @@ def test_records_say_what_each_worker_got(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("update", "sentence"),
     [
-        (lambda key, rows, state: 1 / 0, r"raised ZeroDivisionError for key 'w1': division by zero"),
+        (
+            lambda key, rows, state: 1 / 0,
+            r"raised ZeroDivisionError for key 'w1': division by zero",
+        ),
         (lambda key, rows, state: None, r"must return \(state or None.*for key 'w1'"),
         (lambda key, rows, state: ({"n": 1}, None), r"returned the state \['n'\] for key 'w1'"),
         (

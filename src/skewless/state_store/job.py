@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +24,61 @@ from skewless.state_store.step import Receipt, Task, Timing
 from skewless.state_store.store import StateStore
 from skewless.state_store.update import Update
 
-__all__ = ["Job", "run_batch"]
+__all__ = ["Job", "StateBatch", "batches", "run_batch"]
 
 #: Batch records that a manifest carries.
 _RECORDS = 256
+
+
+class StateBatch(NamedTuple):
+    """What one batch of a stateful stream did."""
+
+    batch: int
+    """Batch id."""
+    version: int
+    """Version of the state that it committed."""
+    rows: int
+    """Rows that were in time."""
+    late_rows: int
+    """Rows at the watermark or before it, which were dropped."""
+    timeouts: int
+    """Keys that were called without rows."""
+    output_rows: int
+    loads: tuple[int, ...]
+    """Rows of each worker."""
+    keys: int
+    """Keys that have a state after the batch."""
+    state_bytes: int
+    """Length of all state files after the batch."""
+    changed: bool
+    """Whether the batch ran under another routing than the one before."""
+    reason: str
+    """Why, or why not."""
+    gain_rows: float
+    """Rows a batch that the plan takes off the fullest worker, estimated before it was taken or not."""
+    estimated_moved_keys: float
+    """Keys with a state that the plan would move, estimated likewise."""
+    moved_keys: int
+    """Keys with a state that changed owner."""
+    moved_bytes: int
+    """Bytes of their states in memory."""
+    relative_migration: float
+    """`moved_keys` over all keys that had a state, in [0, 1]."""
+    migration_ms: float
+    """Longest time that a worker read, picked and wrote states because owners changed, ms."""
+    step_ms: float
+    """Longest time of a worker for its part of the batch, ms."""
+    watermark_us: int | None
+    """Watermark of the next batch, event time in microseconds."""
+    plan_ms: float = 0.0
+    """Time on the driver to decide and plan, ms."""
+    total_ms: float = 0.0
+    """Time of the whole batch up to the commit, ms."""
+
+    @property
+    def max_over_mean(self) -> float:
+        """Rows of the fullest worker over the mean."""
+        return max(self.loads) * len(self.loads) / self.rows if self.rows else 1.0
 
 
 class Job(NamedTuple):
@@ -107,12 +158,19 @@ def run_batch(
     _all_there(receipts, routing.n_workers, batch)
     manifest = _manifest(job, query, batch, task, head, decision, receipts)
     record = _record(manifest, head, decision, receipts)
-    record["plan_ms"], record["total_ms"] = plan_ms, (time.perf_counter() - started) * 1e3
-    records = (*(head.records if head else ()), record)[-_RECORDS:]
+    record = record._replace(plan_ms=plan_ms, total_ms=(time.perf_counter() - started) * 1e3)
+    records = (*(head.records if head else ()), record._asdict())[-_RECORDS:]
     manifest = manifest._replace(records=records)
     job.store.commit(manifest)
     job.store.collect(job.keep)
     return manifest
+
+
+def batches(store: StateStore) -> list[StateBatch]:
+    """Return what the last batches did, oldest first; none if there is no state yet."""
+    newest = store.newest()
+    found = newest.records if newest else ()
+    return [StateBatch(**{**record, "loads": tuple(record["loads"])}) for record in found]
 
 
 class _Done(NamedTuple):
@@ -266,32 +324,28 @@ def _histogram(routing: Routing, receipts: list[Receipt]) -> Histogram:
 
 def _record(
     manifest: Manifest, head: Manifest | None, decision: Decision, receipts: list[Receipt]
-) -> dict[str, Any]:
-    """Return what happened in a batch, as JSON values."""
-    loads = [receipt.rows for receipt in receipts]
-    mean = sum(loads) / len(loads)
+) -> StateBatch:
+    loads = tuple(receipt.rows for receipt in receipts)
     moved = sum(receipt.moved_keys for receipt in receipts)
     held = head.n_keys if head else 0
-    return {
-        "batch": manifest.batch,
-        "version": manifest.version,
-        "workers": manifest.routing.n_workers,
-        "rows": sum(loads),
-        "late_rows": sum(receipt.late_rows for receipt in receipts),
-        "timeouts": sum(receipt.timeouts for receipt in receipts),
-        "loads": loads,
-        "max_over_mean": max(loads) / mean if mean else 1.0,
-        "changed": decision.changed,
-        "reason": decision.reason,
-        "gain_rows": decision.gain_rows,
-        "estimated_moved_keys": decision.moved_keys,
-        "moved_keys": moved,
-        "moved_bytes": sum(receipt.moved_bytes for receipt in receipts),
-        "relative_migration": moved / held if held else 0.0,
-        "migration_ms": max(receipt.migration_ms for receipt in receipts),
-        "step_ms": max(receipt.step_ms for receipt in receipts),
-        "keys": manifest.n_keys,
-        "state_bytes": manifest.size_bytes,
-        "output_rows": sum(file.rows for file in manifest.output),
-        "watermark_us": manifest.watermark_us,
-    }
+    return StateBatch(
+        batch=manifest.batch,
+        version=manifest.version,
+        rows=sum(loads),
+        late_rows=sum(receipt.late_rows for receipt in receipts),
+        timeouts=sum(receipt.timeouts for receipt in receipts),
+        output_rows=sum(file.rows for file in manifest.output),
+        loads=loads,
+        keys=manifest.n_keys,
+        state_bytes=manifest.size_bytes,
+        changed=decision.changed,
+        reason=decision.reason,
+        gain_rows=decision.gain_rows,
+        estimated_moved_keys=decision.moved_keys,
+        moved_keys=moved,
+        moved_bytes=sum(receipt.moved_bytes for receipt in receipts),
+        relative_migration=moved / held if held else 0.0,
+        migration_ms=max(receipt.migration_ms for receipt in receipts),
+        step_ms=max(receipt.step_ms for receipt in receipts),
+        watermark_us=manifest.watermark_us,
+    )
