@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ def plain(key: Any, rows: Rows, state: Any) -> Any:
 def batches_of(table: pa.Table, n_files: int) -> list[Rows]:
     edges = np.linspace(0, table.num_rows, n_files + 1).astype(int).tolist()
     whole = table.set_column(0, "ts", table.column("ts").cast(pa.int64())).to_pylist()
-    return [whole[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+    return [whole[a:b] for a, b in pairwise(edges)]
 
 
 def run(stateful: Any, folder: Path, sink: Callable[[DataFrame, int], Any] | None = None) -> None:
@@ -182,7 +183,7 @@ def test_a_function_that_raises_names_the_key_and_its_error(
         workers=2,
         state=str(tmp_path / "s"),
     ).stateful(fails, STATE, OUTPUT)
-    with pytest.raises(Exception, match="stateful: fails raised ValueError for key .*: no good"):
+    with pytest.raises(Exception, match=r"stateful: fails raised ValueError for key .*: no good"):
         run(stateful, tmp_path, lambda frame, batch: None)
     assert stateful.batches == []
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skewless.histogram import Histogram
 from skewless.keys import hash64
 from skewless.planners import KIP
+from skewless.policy import Policy
+from skewless.routing import Routing
 from skewless.state_store import StateStore
 from skewless.state_store.fragments import read_file
 from skewless.state_store.job import Job, run_batch
@@ -23,6 +26,24 @@ STATES = pa.schema([("n", pa.int64()), ("fold", pa.int64())])
 OUTPUT = pa.schema([("k", pa.string()), ("n", pa.int64()), ("fold", pa.int64())])
 
 Row = dict[str, Any]
+
+
+class Restless(Policy):
+    """Gives every key and bucket to a worker drawn anew for every batch."""
+
+    splits_keys = False
+    moves_keys = True
+
+    def __init__(self, n_workers: int, *, seed: int = 0) -> None:
+        self._take(n_workers=n_workers, seed=seed)
+        self.turn = 0
+
+    def learn(self, histogram: Histogram, previous: Routing | None = None) -> Routing:
+        self.turn += 1
+        rng = np.random.default_rng((self.seed, self.turn))
+        hot = {int(key): {int(rng.integers(self.n_workers)): 1.0} for key in histogram.keys[:6]}
+        buckets = rng.integers(0, self.n_workers, len(Routing.hashing(self.n_workers).buckets))
+        return Routing(self.n_workers, hot, buckets, seed=self.seed)
 
 
 def fold(key: Any, rows: list[Row], state: Row | None) -> tuple[Row | None, list[Row]]:

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from skewless.errors import DataError, ParameterError
-from skewless.histogram import Histogram
 from skewless.partitioners import Hash, PoTC
 from skewless.planners import KIP, Mixed, OffGreedy, Readj, Redist, Scan, WrapAround
 from skewless.policy import Policy
@@ -25,6 +24,7 @@ from tests.oracles import stateful as oracle
 from tests.unit.state_runs import (
     OUTPUT,
     STATES,
+    Restless,
     by_key,
     fold,
     fold_arrow,
@@ -35,24 +35,6 @@ from tests.unit.state_runs import (
 )
 
 SECOND = 1_000_000
-
-
-class Restless(Policy):
-    """Gives every key and bucket to a worker drawn anew for every batch."""
-
-    splits_keys = False
-    moves_keys = True
-
-    def __init__(self, n_workers: int, *, seed: int = 0) -> None:
-        self._take(n_workers=n_workers, seed=seed)
-        self.turn = 0
-
-    def learn(self, histogram: Histogram, previous: Routing | None = None) -> Routing:
-        self.turn += 1
-        rng = np.random.default_rng((self.seed, self.turn))
-        hot = {int(key): {int(rng.integers(self.n_workers)): 1.0} for key in histogram.keys[:6]}
-        buckets = rng.integers(0, self.n_workers, len(Routing.hashing(self.n_workers).buckets))
-        return Routing(self.n_workers, hot, buckets, seed=self.seed)
 
 
 def states_of(folder: Path, batch: int | None = None) -> dict[Any, dict[str, int]]:
