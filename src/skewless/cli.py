@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``."""
+"""The command line: ``skewless demo``, ``skewless state inspect``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from typing import Annotated
 
 import typer
 
+from skewless.commands import state
 from skewless.errors import DataError, MissingExtra, ParameterError
 
 __all__ = ["app", "main"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+app.add_typer(state.app, name="state")
 
 
 @app.callback()
