@@ -18,6 +18,7 @@ from skewless.errors import DataError, ParameterError
 from skewless.state_store import Repartitioning
 from tests.oracles import stateful as oracle
 from tests.spark import streams
+from tests.spark.test_readme import blocks
 
 STATE, OUTPUT = "n bigint, fold bigint", "k string, n bigint, fold bigint"
 Rows = list[dict[str, Any]]
@@ -267,3 +268,40 @@ def test_two_queries_on_one_state_folder_are_refused(spark: SparkSession, tmp_pa
     run(groups.stateful(fold, STATE, OUTPUT), tmp_path / "one")
     with pytest.raises(Exception, match="holds the state of another query"):
         run(groups.stateful(fold, STATE, OUTPUT), tmp_path / "two")
+
+
+def test_every_example_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
+    page = Path(__file__).parents[2] / "docs" / "stateful.md"
+    rows = [("a", 1, 0.0, 1.0), ("b", 2, 1.0, 3.0), ("a", 1, 1.0, 3.0), ("a", 9, 2.0, 5.0)]
+    table = pa.table(
+        {
+            "ts": pa.array([i * 1_000_000 for i in range(4)], pa.timestamp("us", "UTC")),
+            "user": [row[0] for row in rows],
+            "event": [f"e{row[1]}" for row in rows],
+            "x": [row[2] for row in rows],
+            "y": [row[3] for row in rows],
+        }
+    )
+    streams.write(tmp_path / "in", table, 1)
+    schema = "ts timestamp, user string, event string, x double, y double"
+    names: dict[str, Any] = {
+        "stream": spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
+    }
+    source = "\n".join(blocks(page)).replace("/shared", str(tmp_path))
+    source = source.replace("counted.state()", "query.awaitTermination(); counted.state()")
+    exec(compile(source, str(page), "exec"), names)  # noqa: S102 - our own page
+    assert {(r.user, r.total) for r in names["counted"].state().collect()} == {("a", 3), ("b", 1)}
+    found: dict[str, list[Any]] = {}
+    for name in ("sessions", "unique", "models"):
+        folder = tmp_path / f"run-{name}"
+        folder.mkdir()
+        run(names[name], folder, lambda frame, _, name=name: found.update({name: frame.collect()}))
+    assert sorted(row.event for row in found["unique"]) == ["e1", "e2", "e9"]
+    assert {(r.user, r.clicks) for r in names["sessions"].state().collect()} == {("a", 3), ("b", 1)}
+    a, b = 0.0, 0.0
+    for _, _, x, y in [row for row in rows if row[0] == "a"]:
+        error = a * x + b - y
+        a, b = a - 0.1 * error * x, b - 0.1 * error
+    of_a = names["models"].state().where("user = 'a'").first()
+    assert of_a is not None
+    assert list(of_a.weights) == pytest.approx([a, b])

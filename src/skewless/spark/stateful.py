@@ -67,7 +67,74 @@ def stateful(
     compact_after: Count = 8,
     adopt: bool = False,
 ) -> Stateful:
-    """Return a stateful stream; see `StreamGroups.stateful` for the parameters."""
+    """Return a stream with a state per key that moves with the key; `StreamGroups.stateful` calls it.
+
+    Use it for functions that see all rows of a key in order and keep something: sessions, duplicates,
+    models. Not for what Spark's own aggregates do: those are combined before they move.
+
+    Parameters
+    ----------
+    df, keys, policy, n_workers, folder
+        What `group_by` was given.
+    update
+        ``update(key, rows, state)`` returns the key's new state (a dict, ``None`` to forget it) and its
+        output rows (a pandas frame, an Arrow table, a list of dicts, or ``None``). `rows` is a pandas
+        frame, or an Arrow table if its type hint says so. With ``form="vectorised"``,
+        ``update(rows, slots, states)`` over all keys of a worker at once, Arrow in and out.
+    state_schema, output_schema
+        Columns of the state and of the output, as text or `StructType`.
+    form
+        ``"per_key"`` or ``"vectorised"``.
+    order_by
+        Order in which a key sees its rows; ties, and all rows if it is left out, in source order.
+    time, watermark
+        Event-time column, and how late a row may be (a duration); later rows are dropped and counted.
+    timeout
+        Duration after a key's latest row when it is called once without rows.
+    timer
+        Timestamp column of the state that says when, instead.
+    repartition
+        When a policy's new routing is worth its migration.
+    buckets : int of at least 1 or None
+        Hash ranges of a new state folder; 4 for each worker, at least 32, if left out.
+    keep : int of at least 1
+        Batches whose state stays readable; never fewer than 2.
+    compact_after : int of at least 1
+        Files of a fragment after which its base is written anew.
+    adopt
+        Take over the state of another query.
+
+    Returns
+    -------
+    Stateful
+        Its `writeStream` starts the query; `batches` says what each batch did.
+
+    Raises
+    ------
+    ParameterError
+        The policy splits keys, there is no folder, or an option is out of range.
+    DataError
+        A column is missing, a schema cannot be used, the folder holds other files, or `update` takes
+        other arguments.
+
+    Notes
+    -----
+    Guarantee: states and outputs are those of one process that takes the batches in order, whatever
+    the policy, the workers and the restarts; the effects of a batch are all there or none of them.
+
+    References
+    ----------
+    Z. Zvara, P. G. N. Szabo, B. B. Lorant, A. A. Benczur, System-aware dynamic partitioning for
+    batch and streaming workloads, 2021, section 3, doi:10.48550/arXiv.2105.15023.
+
+    Examples
+    --------
+    >>> def count(key, rows, state):
+    ...     n = (state["n"] if state else 0) + len(rows)
+    ...     return {"n": n}, None
+    >>> users = skewless.group_by(stream, "user", state="/shared/users")  # doctest: +SKIP
+    >>> users.stateful(count, "n long", "user string").writeStream  # doctest: +SKIP
+    """
     verb = "stateful"
     if folder is None:
         raise ParameterError(
