@@ -33,6 +33,7 @@ __all__ = [
     "merge",
     "owned_by",
     "read_file",
+    "remember",
     "timers_of",
     "write_file",
 ]
@@ -145,13 +146,24 @@ def load_fragment(
     DataError
         A file is lost or damaged and nothing else holds what it held.
     """
-    digest = tuple(file.sha256 for file in fragment.files)
-    found = _cache.get(digest)
-    if found is None:
-        tables = [_read_or_recover(store, fragment, file, keys, states) for file in fragment.files]
-        found = merge(tables, keys, states)
-        _cache.put(digest, found)
+    digest = _digest(fragment.files)
+    known = next((n for n in range(len(digest), 0, -1) if _cache.get(digest[:n]) is not None), 0)
+    start = _cache.get(digest[:known])
+    tables = [] if start is None else [start]
+    rest = fragment.files[known:]
+    tables += [_read_or_recover(store, fragment, file, keys, states) for file in rest]
+    found = merge(tables, keys, states) if rest or start is None else start
+    _cache.put(digest, found)
     return found
+
+
+def remember(files: tuple[DataFile, ...], entries: pa.Table) -> None:
+    """Keep what a fragment of these files holds: the next batch may run in this process too."""
+    _cache.put(_digest(files), entries.combine_chunks())
+
+
+def _digest(files: tuple[DataFile, ...]) -> tuple[str, ...]:
+    return tuple(file.sha256 for file in files)
 
 
 def merge(tables: Iterable[pa.Table], keys: pa.Schema, states: pa.Schema) -> pa.Table:

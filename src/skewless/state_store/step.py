@@ -23,6 +23,7 @@ from skewless.state_store.fragments import (
     hashes_of,
     load_fragment,
     owned_by,
+    remember,
     summary,
     timers_of,
     write_file,
@@ -332,6 +333,7 @@ def _write_changes(
         elif delta.num_rows:
             file = write_file(store.storage, delta, "delta", task.version, worker, b)
             files = (*files, file)
+            remember(files, left)
         fragments.append(summary(worker, b, left, files))
     return fragments
 
