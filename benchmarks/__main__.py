@@ -53,6 +53,12 @@ def _repartition(quick: bool) -> Any:
     return repartition.run(1_000_000 if quick else 10_000_000, 3 if quick else 5)
 
 
+def _stateful(quick: bool) -> Any:
+    from benchmarks.spark import stateful
+
+    return stateful.run(20_000, 3, 4) if quick else stateful.run()
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -60,6 +66,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "skew": _skew,
     "sketches": _sketches,
     "repartition": _repartition,
+    "stateful": _stateful,
 }
 
 
