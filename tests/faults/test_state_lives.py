@@ -56,6 +56,9 @@ def test_nothing_is_lost_or_doubled_when_the_writer_is_killed_at_random_points(
         str(p.relative_to(tmp_path / "state")) for p in tmp_path.glob("state/data/**/*.parquet")
     }
     assert held == store.of_batch().files()
+    assert [p.name for p in tmp_path.glob("state/manifests/*")] == [
+        f"{store.versions()[-1]:012d}.json"
+    ]
 
 
 POINTS = [
@@ -177,6 +180,18 @@ def test_a_damaged_batch_that_is_asked_for_again_runs_again(tmp_path: Path) -> N
     assert (again.version, again.parent) == (4, 2)
     assert states(tmp_path) == expected
     run(work, batches[3:], first=3)
+    assert states(tmp_path) == oracle.run(batches, fold)[0]
+
+
+def test_a_first_batch_of_a_query_that_adopted_a_state_runs_again_from_that_state(
+    tmp_path: Path,
+) -> None:
+    batches = stream(5, n_batches=4)
+    run(job(tmp_path, policy=Hash(2)), batches[:2], query="one")
+    work = job(tmp_path, policy=Hash(2), adopt=True)
+    run(work, batches[2:3], query="two")
+    damage(tmp_path, work.store.of_batch().output[0].name)
+    run(work, batches[2:], query="two")
     assert states(tmp_path) == oracle.run(batches, fold)[0]
 
 

@@ -230,6 +230,16 @@ def test_a_name_can_be_committed_once(tmp_path: Path) -> None:
     assert storage.names("m") == ["1.json"]
 
 
+def test_a_filesystem_without_links_commits_by_a_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: Any) -> None:
+        raise PermissionError("no links here")
+
+    monkeypatch.setattr("os.link", no_links)
+    test_a_name_can_be_committed_once(tmp_path)
+
+
 def test_a_folder_by_url_is_the_folder_by_path(tmp_path: Path) -> None:
     Storage(tmp_path).write("a/b", b"x")
     by_url = pickle.loads(pickle.dumps(Storage(tmp_path.as_uri())))  # noqa: S301 - our own

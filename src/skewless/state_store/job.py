@@ -207,7 +207,7 @@ def _head(job: Job, query: str, batch: int) -> Manifest | _Done | None:
                 f"at batch {head.batch} and keeps no sound record of {batch}; restore the checkpoint "
                 "that belongs to the state, or raise keep=."
             )
-        return _before(job, query, batch)
+        return _before(job, done)
     if head.batch < batch - 1:
         raise DataError(
             f"stateful: the checkpoint is at batch {batch}, but folder {job.store.folder!r} is only "
@@ -216,17 +216,17 @@ def _head(job: Job, query: str, batch: int) -> Manifest | _Done | None:
     return head
 
 
-def _before(job: Job, query: str, batch: int) -> Manifest | None:
+def _before(job: Job, damaged: Manifest) -> Manifest | None:
     """Return the version before a batch whose own version is damaged: the batch runs once more."""
-    if batch == 0:
+    if damaged.parent == 0:
         return None
-    before = job.store.committed(query, batch - 1)
-    if before is None:
+    try:
+        return job.store.read(damaged.parent)
+    except DataError as error:
         raise DataError(
-            f"stateful: batch {batch} in folder {job.store.folder!r} is damaged and the state after "
-            f"batch {batch - 1} is no longer kept; restore the folder, or raise keep=."
-        )
-    return before
+            f"stateful: batch {damaged.batch} in folder {job.store.folder!r} is damaged and the state "
+            f"before it is no longer kept ({error}); restore the folder, or raise keep=."
+        ) from error
 
 
 def _is_sound(job: Job, done: Manifest) -> bool:

@@ -107,13 +107,14 @@ class Storage:
             Another writer was first. Exact on local filesystems and wherever a rename does not
             replace (HDFS); an object store leaves a moment between the look and the rename.
         """
-        hidden = f"{name.rpartition('/')[0]}/.{uuid.uuid4().hex}"
+        folder, _, last = name.rpartition("/")
+        hidden = f"{folder}/.{last}.{uuid.uuid4().hex}"
         self.write(hidden, content)
         self.settle()
         reached("between write and commit")
         try:
             if self._local:
-                os.link(self.path(hidden), self.path(name))  # as a rename, but never over a file
+                _link(self.path(hidden), self.path(name))
                 _sync(self.path(name).rpartition("/")[0])
             elif self._fs.get_file_info(self.path(name)).type != fs.FileType.NotFound:
                 raise FileExistsError(name)
@@ -133,6 +134,18 @@ class Storage:
         """Remove a folder with all that is in it; it may be gone already."""
         with contextlib.suppress(FileNotFoundError):
             self._fs.delete_dir(self.path(name))
+
+
+def _link(hidden: str, final: str) -> None:
+    """Give a file a second name: as a rename, but never over another file."""
+    try:
+        os.link(hidden, final)
+    except FileExistsError:
+        raise
+    except OSError as error:  # a filesystem without links
+        if Path(final).exists():
+            raise FileExistsError(final) from error
+        Path(hidden).replace(final)
 
 
 def _sync(path: str) -> None:

@@ -40,6 +40,7 @@ class StateStore:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.storage = Storage(folder)
+        self._files: dict[int, set[str]] = {}  # by version; a version never changes
 
     @property
     def folder(self) -> str:
@@ -121,7 +122,8 @@ class StateStore:
 
     def refuse_foreign(self) -> None:
         """Raise `DataError` if the folder holds files that are not of a state store."""
-        strangers = sorted(set(self.storage.names()) - {"manifests", "data"})
+        names = {name for name in self.storage.names() if not name.startswith(".")}
+        strangers = sorted(names - {"manifests", "data"})
         if strangers:
             raise DataError(
                 f"state: folder {self.folder!r} holds other files ({_listed(strangers)}); a state "
@@ -162,13 +164,20 @@ class StateStore:
         versions = self.versions()
         kept, old = versions[-keep:], versions[:-keep]
         try:
-            needed = set().union(*(self.read(version).files() for version in kept))
+            self._files = {
+                version: self._files.get(version) or self.read(version).files() for version in kept
+            }
         except DataError as error:  # what it speaks of is not known: keep everything
             _log.warning("skewless: nothing was collected: %s", error)
             return 0
+        needed = set().union(*self._files.values())
         for version in old:
             self.storage.delete(name_of(version))
             reached("in collection")
+        for name in self.storage.names("manifests"):  # of writers that died before their commit
+            wanted = version_of(".".join(name.split(".")[1:3])) if name.startswith(".") else None
+            if wanted is not None and wanted <= versions[-1]:
+                self.storage.delete(f"manifests/{name}")
         removed = 0
         for folder in self.storage.names("data"):
             if not folder.isdigit() or int(folder) > versions[-1]:
