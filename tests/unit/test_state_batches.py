@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import itertools
 from pathlib import Path
 from typing import Any
@@ -460,6 +462,38 @@ def test_rows_come_as_the_hint_says() -> None:
 
     assert read_update(arrow, "per_key", STATES, OUTPUT).library == "arrow"
     assert read_update(pandas, "per_key", STATES, OUTPUT).library == "pandas"
+
+
+def test_states_of_any_type_come_back_as_they_were_returned(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("map", pa.map_(pa.string(), pa.int64())),
+            ("list", pa.list_(pa.float64())),
+            ("struct", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
+            ("decimal", pa.decimal128(12, 2)),
+            ("date", pa.date32()),
+            ("bytes", pa.binary()),
+            ("none", pa.string()),
+        ]
+    )
+    value = {
+        "map": {"a": 1, "b": None},
+        "list": [0.5, None],
+        "struct": {"x": 3, "y": ["u", None]},
+        "decimal": decimal.Decimal("12345.67"),
+        "date": dt.date(2021, 5, 31),
+        "bytes": b"\x00\xff",
+        "none": None,
+    }
+    seen = []
+
+    def keep(key: Any, rows: pa.Table, state: Any) -> Any:
+        seen.append(state)
+        return state or value, None
+
+    work = job(tmp_path, update=keep, states=schema, policy=Restless(2), compact_after=2)
+    run(work, [[{"k": "a", "ts": 0, "v": 1}]] * 5)
+    assert seen == [None, value, value, value, value]
 
 
 def test_an_empty_batch_and_an_empty_state_are_fine(tmp_path: Path) -> None:
