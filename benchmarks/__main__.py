@@ -89,6 +89,12 @@ def _drift(quick: bool) -> Any:
     return drift.run(quick)
 
 
+def _stateful(quick: bool) -> Any:
+    from benchmarks.spark import stateful
+
+    return stateful.run(20_000, 3, 4) if quick else stateful.run()
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -102,6 +108,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "ours.limit": _limit,
     "ours.scale": _scale,
     "ours.drift": _drift,
+    "stateful": _stateful,
 }
 
 

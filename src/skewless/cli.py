@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``, ``skewless advise``, ``skewless simulate``."""
+"""The command line: ``skewless demo``, ``advise``, ``simulate`` and ``state inspect``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from skewless.commands import state
 from skewless.commands.advise import advise
 from skewless.commands.simulate import simulate
 from skewless.errors import DataError, MissingExtra, ParameterError
@@ -14,6 +15,8 @@ from skewless.errors import DataError, MissingExtra, ParameterError
 __all__ = ["app", "main"]
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+app.add_typer(state.app, name="state")
 
 
 @app.callback()

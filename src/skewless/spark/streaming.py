@@ -7,13 +7,13 @@ are untouched. The policy is a scalar subquery that Spark evaluates anew in ever
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, TimestampNTZType, TimestampType
+from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
 from skewless.errors import DataError, ParameterError
 from skewless.histogram import bucket_count
@@ -28,6 +28,9 @@ from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_poli
 from skewless.spark.policy_log import PolicyLog
 from skewless.spark.salt import salt_column
 
+if TYPE_CHECKING:
+    from skewless.spark.stateful import Stateful
+
 __all__ = ["StreamGroups", "WindowedGroups"]
 
 _POLICY, _HASH, _WORKER, _VERSION, _BUCKET = (
@@ -40,7 +43,7 @@ _POLICY, _HASH, _WORKER, _VERSION, _BUCKET = (
 
 
 class StreamGroups:
-    """A grouped stream; `window` says by which time."""
+    """A grouped stream; `window` says by which time, `stateful` keeps a state per key."""
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class StreamGroups:
         state: str | None,
     ) -> None:
         default = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-        self._df, self._keys = df, keys
+        self._df, self._keys, self._workers = df, keys, workers or default
         self._policy = resolve_policy("group_by", policy, workers, default)
         self._state = state
         if isinstance(self._policy, Policy) and state is None:
@@ -107,6 +110,22 @@ class StreamGroups:
         if watermark is not None:
             _duration(verb, "watermark", watermark)
         return WindowedGroups(self, name, size, slide or size, size_us, slide_us, watermark, panes)
+
+    def stateful(
+        self,
+        update: Callable[..., Any],
+        state_schema: StructType | str,
+        output_schema: StructType | str,
+        **options: Any,
+    ) -> Stateful:
+        """Keep a state per key that moves with the key when the policy changes its owner.
+
+        Parameters and guarantees: `skewless.spark.stateful.stateful`.
+        """
+        from skewless.spark.stateful import stateful
+
+        args = self._df, self._keys, self._policy, self._workers, self._state
+        return stateful(*args, update, state_schema, output_schema, **options)
 
     def agg(self, *_: Any, **__: Any) -> DataFrame:
         """Refuse: a stream is grouped by windows."""
