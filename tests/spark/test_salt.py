@@ -48,7 +48,9 @@ def test_the_order_above_a_scan_repeats(stored: DataFrame, form: str) -> None:
     assert order_repeats(SCANS[form](stored))
 
 
-@pytest.mark.parametrize("form", SHUFFLES)
+@pytest.mark.parametrize(
+    "form", [pytest.param(f, marks=[pytest.mark.classic] * ("RDD" in f)) for f in SHUFFLES]
+)
 def test_the_order_behind_a_shuffle_may_differ(stored: DataFrame, form: str) -> None:
     assert not order_repeats(SHUFFLES[form](stored))
 

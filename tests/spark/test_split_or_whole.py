@@ -189,6 +189,7 @@ class Folded(Counted):
         return {"total": state["n"], "largest": state["most"], "mixed": state["bits"]}
 
 
+@pytest.mark.classic
 def test_a_fold_over_one_huge_key_equals_reduce_by_key(spark) -> None:
     frame = spark.range(0, 60_000, 1, 4).select(F.lit("hot").alias("k"), F.col("id"))
     pairs = frame.rdd.map(lambda row: (row.k, (1, row.id, row.id * 31)))

@@ -42,6 +42,7 @@ def test_equal_to_counting_in_numpy(
     assert (found.total, found.seed) == (len(KEY), seed)
 
 
+@pytest.mark.classic
 def test_the_frame_is_read_once(frame: DataFrame) -> None:
     query = _query(frame, resolve_keys("test", frame, ["k"]), 64, 2048, 0)
     query.collect()
