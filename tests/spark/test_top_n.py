@@ -138,6 +138,14 @@ def test_dedupe_gives_the_same_rows_however_rows_lie(spark: SparkSession, order)
     assert len(runs.pop()) == frame.select("k").distinct().count()
 
 
+def test_dedupe_tells_the_two_zeros_apart_in_keys_and_orders(spark: SparkSession) -> None:
+    rows = [(0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0), (0.0, 0.0)]
+    for given in (rows, rows[::-1]):
+        frame = spark.createDataFrame(given, "k double, o double")
+        found = skewless.dedupe(frame, "k", "o", policy="spark").collect()
+        assert list(map(repr, found)) == ["Row(k=-0.0, o=-0.0)"]
+
+
 def test_dedupe_of_a_frame_that_has_only_its_keys(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(1,), (1,), (None,)], "k int")
     found = skewless.dedupe(frame, "k", policy="wrap_around", workers=2)
