@@ -270,6 +270,7 @@ def test_two_queries_on_one_state_folder_are_refused(spark: SparkSession, tmp_pa
         run(groups.stateful(fold, STATE, OUTPUT), tmp_path / "two")
 
 
+@pytest.mark.slow
 def test_every_example_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> None:
     page = Path(__file__).parents[2] / "docs" / "stateful.md"
     rows = [("a", 1, 0.0, 1.0), ("b", 2, 1.0, 3.0), ("a", 1, 1.0, 3.0), ("a", 9, 2.0, 5.0)]
