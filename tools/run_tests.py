@@ -88,7 +88,7 @@ def _lane(
 
 def _pytest(label: str, mode: str, arguments: list[str]) -> int:
     environment = os.environ | ({} if mode == "on" else {"SKEWLESS_JIT": mode})
-    command = [sys.executable, "-m", "pytest", *arguments]
+    command = [sys.executable, "-m", "pytest", "--durations=15", *arguments]
     with subprocess.Popen(
         command,
         cwd=ROOT,

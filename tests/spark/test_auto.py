@@ -47,12 +47,38 @@ def prepared(aggregator: skewless.Aggregator, rows: pa.Table) -> skewless.Aggreg
     return aggregator
 
 
-@pytest.mark.parametrize(("aggregator", "state_us"), [(Slow(), 0.0), (Heavy(), 3_000.0)])
-def test_the_costs_of_a_row_and_of_a_state_are_told_apart(aggregator, state_us) -> None:
-    rows = pa.table({"id": np.arange(400)})
-    costs = measure(prepared(aggregator, rows), rows, np.array([0, 300, 400]), budget_s=2.0)
-    assert 25 <= costs.update_us <= 90  # asleep for 30 us, and never woken early
-    assert state_us <= costs.merge_us <= state_us * 2 + 300
+class Clock:
+    """A clock that moves only when work is done on it."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now_s
+
+
+class OnTheClock(Counted):
+    """Takes 30 us a row and `state_us` a state, of a clock's time."""
+
+    def __init__(self, clock: Clock, state_us: float) -> None:
+        self.clock, self.state_us = clock, state_us
+
+    def update_groups(self, rows: pa.Table, starts):
+        self.clock.now_s += rows.num_rows * 30e-6 + (len(starts) - 1) * self.state_us * 1e-6
+        return pa.table({"n": np.diff(starts)})
+
+
+@pytest.mark.parametrize("state_us", [0.0, 500.0, 3_000.0])
+def test_the_costs_of_a_row_and_of_a_state_are_told_apart(monkeypatch, state_us) -> None:
+    rows, clock = pa.table({"id": np.arange(400)}), Clock()
+    base = skewless.costs.calibrate()
+    monkeypatch.setattr("skewless.spark.auto.time", clock)
+    aggregator = prepared(OnTheClock(clock, state_us), rows)
+    costs = measure(aggregator, rows, np.array([0, 300, 400]), budget_s=2.0)
+    assert costs.update_us == pytest.approx(30.0)
+    shipped_us = costs.merge_us - base.merge_us - state_us  # 8 bytes a state
+    assert 0 <= shipped_us < 1
+    assert (costs.route_us, costs.ship_us) == (base.route_us, base.ship_us)
 
 
 def test_no_rows_cost_what_the_model_says() -> None:

@@ -176,6 +176,7 @@ def test_negative_hashes_name_partitions_from_0(spark: SparkSession) -> None:
     assert sorted(set(workers.tolist())) == list(range(8))
 
 
+@pytest.mark.classic
 @pytest.mark.parametrize("policy", ["wrap_around", "pkg", "hash", "shuffle"])
 def test_empty_frames_keep_schema_and_number_of_partitions(
     spark: SparkSession, policy: str
