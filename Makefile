@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels demo test test-all bench lint format docs clean
+.PHONY: help setup kernels demo test test-all test-connect bench lint format docs clean
 
 # The first Python that runs and is new enough; `make PYTHON=...` names another.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3 python; do \
@@ -22,6 +22,7 @@ help: ## Say what there is
 	@echo "make demo      see what skewless does, on real words and Spark (a few minutes at first)"
 	@echo "make test      run the tests, and the kernels' tests without and with bounds checks"
 	@echo "make test-all  the same with the slow tests"
+	@echo "make test-connect  run the tests of batch frames on Spark Connect"
 	@echo "make bench     run the benchmarks (args='...' is handed on)"
 	@echo "make lint      ruff, mypy and the import rules"
 	@echo "make format    let ruff lay out the code and mend what it can"
@@ -46,6 +47,14 @@ test: setup
 
 test-all: setup
 	@$(python) tools/run_tests.py --all $(args)
+
+# Streams are not among them yet.
+batch_tests = $(addprefix tests/spark/test_,aggregators.py apply.py auto.py batch_agg.py \
+	batch_aggregate.py batch_bad_input.py batch_repartition.py cogroup.py inspect.py join.py \
+	random_jobs.py split_or_whole.py top_n.py window.py writing.py)
+
+test-connect: setup
+	SKEWLESS_SPARK=connect $(pytest) -m "not slow" $(or $(args),$(batch_tests))
 
 bench: kernels
 	$(python) -m benchmarks $(args)

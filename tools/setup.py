@@ -19,7 +19,7 @@ __all__ = ["SetupError", "diagnose", "fingerprint", "main"]
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST_PYTHON = (3, 10)
-EXTRAS = "spark,report,dev"
+EXTRAS = "spark,connect,report,dev"
 _PROGRESS = re.compile(
     r"\s*(Collecting|Building wheel for|Installing collected packages:) ([\w.-]+)"
 )

@@ -57,7 +57,7 @@ def test_a_second_run_does_nothing_and_says_nothing(
     home = script(root / "jdk" / "bin" / "java", "exit 0").parents[1]
     log = environment(root, java=f"echo '{home}'")
     assert run(root) == 0
-    assert log.read_text().split("\n")[0].endswith(f"--editable {root}[spark,report,dev]")
+    assert log.read_text().split("\n")[0].endswith(f"--editable {root}[spark,connect,report,dev]")
     capfd.readouterr()
     log.unlink()
     assert run(root) == 0
@@ -96,9 +96,9 @@ def test_without_a_java_one_is_installed_with_the_extra(root: Path) -> None:
     assert run(root) == 0
     asked = log.read_text().splitlines()
     assert [line.split("[")[-1] for line in asked] == [
-        "spark,report,dev]",
+        "spark,connect,report,dev]",
         "java",
-        "spark,report,dev,java]",
+        "spark,connect,report,dev,java]",
         "java",
     ]
     assert (root / ".venv" / ".skewless-java-home").read_text() == str(home)
