@@ -70,8 +70,9 @@ class JoinInspection:
 
     def sentences(self) -> list[str]:
         """Return what was found, in words."""
+        decided = [line.strip() for line in self.decision.splitlines()]
         if self.why_not:
-            return [f"Nothing can be predicted: {self.why_not}.", self.decision]
+            return [f"Nothing can be predicted: {self.why_not}.", *decided]
         most = "at most " if self.bound else ""
         says = [
             (
@@ -86,7 +87,7 @@ class JoinInspection:
                 f"that go in; {_text(worst.value)} alone gives {worst.output:,.0f}. A grid shares it "
                 "out, but does not make it less: aggregate or filter a side first if you can."
             )
-        return [*says, self.decision]
+        return [*says, *decided]
 
     def cells(self, limit: int = 20) -> list[list[str]]:
         """Return the heaviest keys as table cells: key, left rows, right rows, rows of the result."""

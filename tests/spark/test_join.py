@@ -87,7 +87,7 @@ def test_a_key_that_is_hot_on_both_sides_becomes_a_grid(spark, how) -> None:
         assert plan is not None
         assert (int(plan.rows[0]), int(plan.columns[0])) in ((4, 2), (2, 4))
         assert plan.max_over_mean <= 1.1
-        assert "1 keys cut into grids of" in decided.explain()
+        assert "1 key cut into grids of" in decided.explain()
         sizes = loads(decided.frame(), 8)
         assert max(sizes) <= 1.2 * sum(sizes) / 8
 

@@ -149,7 +149,7 @@ class Join:
             cut = [f"{a} x {b}" for a, b in grids if a * b > 1]
             lines += [
                 (
-                    f"  plan: {plan.n_workers} workers, {len(cut)} keys cut"
+                    f"  plan: {plan.n_workers} workers, {len(cut)} {'key' if len(cut) == 1 else 'keys'} cut"
                     + (f" into grids of {', '.join(cut[:5])}" if cut else "")
                     + f"; {plan.copied_left} left and {plan.copied_right} right rows more are shipped."
                 ),
