@@ -147,9 +147,10 @@ class Join:
         if plan is not None:
             grids = [(a, b) for a, b in zip(plan.rows.tolist(), plan.columns.tolist(), strict=True)]
             cut = [f"{a} x {b}" for a, b in grids if a * b > 1]
+            keys = "1 key" if len(cut) == 1 else f"{len(cut)} keys"
             lines += [
                 (
-                    f"  plan: {plan.n_workers} workers, {len(cut)} {'key' if len(cut) == 1 else 'keys'} cut"
+                    f"  plan: {plan.n_workers} workers, {keys} cut"
                     + (f" into grids of {', '.join(cut[:5])}" if cut else "")
                     + f"; {plan.copied_left} left and {plan.copied_right} right rows more are shipped."
                 ),
