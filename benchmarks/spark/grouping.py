@@ -5,7 +5,8 @@ state, and a function over whole groups. Two machines: ``local[2]``, where all w
 ``local[32]``, where a row of Python work sleeps, so that 32 task slots can be had on few cores; there
 the time is that of the slowest task and of what lies around it.
 
-Plain Spark works on whole groups (``applyInArrow``), AQE on. Hand salting is what people write: a random
+Plain Spark works on whole groups (``applyInArrow``), AQE on, but for its merging of small partitions: it
+sees bytes and not the work on them, and would put all rows of the second machine into one task. Hand salting is what people write: a random
 salt of the number of workers on every key, the function per (key, salt), and a merge of the parts.
 ``even`` is the same number of rows with keys that no hash can place unevenly: what perfectly even tasks
 would take. Every round runs all variants once, in an order that moves on by one; before it, each
@@ -137,6 +138,7 @@ def _session(folder: Path, slots: int) -> SparkSession:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(max(slots, 8)),
+        "spark.sql.adaptive.coalescePartitions.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }.items():
