@@ -6,11 +6,11 @@ state, and a function over whole groups. Two machines: ``local[2]``, where all w
 the time is that of the slowest task and of what lies around it.
 
 Plain Spark works on whole groups (``applyInArrow``), AQE on, but for its merging of small partitions: it
-sees bytes and not the work on them, and would put all rows of the second machine into one task. Hand salting is what people write: a random
-salt of the number of workers on every key, the function per (key, salt), and a merge of the parts.
-``even`` is the same number of rows with keys that no hash can place unevenly: what perfectly even tasks
-would take. Every round runs all variants once, in an order that moves on by one; before it, each
-runs once on few rows. Answers are compared before anything is timed.
+sees bytes and not the work on them, and would put all rows of the second machine into one task. Hand
+salting is what people write: a random salt of the number of workers on every key, the function per
+(key, salt), and a merge of the parts. ``even`` is the same number of rows with keys that no hash can
+place unevenly: what perfectly even tasks would take. Every round runs all variants once, in an order
+that moves on by one; before it, each runs once, and the answers are compared.
 """
 
 from __future__ import annotations
