@@ -178,6 +178,7 @@ def test_other_rewrites_of_spark_on_and_off_give_the_same(spark: SparkSession, c
         "sum": over("sum", "v"),
         "mean": over("avg", "d", rows=(-2, 3)),
     }
+    before = {name: spark.conf.get(name) for name in conf}
     for name, setting in conf.items():
         spark.conf.set(name, setting)
     try:
@@ -193,8 +194,8 @@ def test_other_rewrites_of_spark_on_and_off_give_the_same(spark: SparkSession, c
         )
         assert_same(found, expected)
     finally:
-        for name in conf:
-            spark.conf.unset(name)
+        for name, setting in before.items():
+            spark.conf.set(name, setting)
 
 
 @pytest.mark.parametrize("n_runs", [4, pytest.param(20, marks=pytest.mark.slow)])
