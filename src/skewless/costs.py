@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from skewless.errors import ParameterError
 from skewless.routing import Routing
 
-__all__ = ["Costs", "calibrate", "predicted_s"]
+__all__ = ["Costs", "calibrate", "makespan", "predicted_s"]
 
 
 class Costs(NamedTuple):
@@ -73,10 +73,23 @@ def predicted_s(
             f"and {held.shape}."
         )
     per_row = costs.update_us + (costs.ship_us if routed else 0.0)
-    side_by_side = len(load) if slots is None else min(slots, len(load))
-    routing = costs.route_us * float(load.sum()) / side_by_side if routed else 0.0
-    each = load * per_row + held * costs.merge_us
-    return (max(float(each.max()), float(each.sum()) / side_by_side) + routing) / 1e6
+    routing = costs.route_us * float(load.sum()) / _side_by_side(load, slots) if routed else 0.0
+    return (makespan(load * per_row + held * costs.merge_us, slots) + routing) / 1e6
+
+
+def makespan(tasks: NDArray[np.float64], slots: int | None = None) -> float:
+    """Return the least time of a stage: its longest task, or all tasks over the slots.
+
+    Examples
+    --------
+    >>> makespan(np.array([6.0, 2.0])), makespan(np.array([6.0, 2.0]), slots=1)
+    (6.0, 8.0)
+    """
+    return max(float(tasks.max()), float(tasks.sum()) / _side_by_side(tasks, slots))
+
+
+def _side_by_side(tasks: NDArray[np.float64], slots: int | None) -> int:
+    return len(tasks) if slots is None else min(slots, len(tasks))
 
 
 @functools.cache

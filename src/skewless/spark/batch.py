@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import time
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from skewless.partitioners import Hash, Shuffle
 from skewless.planners import WrapAround
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.expressions import needs_salt, routing_column
+from skewless.spark.expressions import needs_salt, routing_column, sql_array
 from skewless.spark.keys import KeyColumns, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
@@ -287,8 +286,7 @@ def _places_by_id(df: DataFrame) -> bool:
 
 
 def _slot_column(worker: Column, n_workers: int) -> Column:
-    slots = F.from_json(F.lit(json.dumps(worker_slots(n_workers).tolist())), "array<int>")
-    return F.get(slots, worker)
+    return F.get(F.expr(sql_array(worker_slots(n_workers), "int")), worker)
 
 
 def worker_slots(n_workers: int) -> NDArray[np.int32]:

@@ -8,6 +8,7 @@ column (stream: the struct is read anew in every micro-batch), so it must do for
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = [
     "bucket_column",
     "needs_salt",
     "routing_column",
+    "sql_array",
     "struct_tables",
     "worker_column",
 ]
@@ -117,18 +119,18 @@ def routing_column(routing: Routing, key_hash: str, salt: Column | None) -> Colu
         return cold
     tables = routing.tables
     group = _sql_spread(_sql_mix(key_hash, f"{_GROUP_CHOICE}L"), len(tables.displacement))
-    choice = f"get({_sql_array(tables.displacement, 'bigint')}, {group})"
+    choice = f"get({sql_array(tables.displacement, 'bigint')}, {group})"
     place = _sql_spread(_sql_mix(key_hash, choice), len(tables.key))
     signed = tables.key.view(np.int64)
     # Spark computes a common subexpression once only if it is needed twice on every path: the second
     # condition, which always holds, makes it so for the place and the hash.
-    hot = F.expr(f"get({_sql_array(signed, 'bigint')}, {place}) = {key_hash} AND {place} >= 0")
+    hot = F.expr(f"get({sql_array(signed, 'bigint')}, {place}) = {key_hash} AND {place} >= 0")
     if salt is None or len(routing.split_keys) == 0:
         owner = tables.slot[np.maximum(tables.base, 0)]
-        return F.when(hot, F.expr(f"get({_sql_array(owner, 'int')}, {place})")).otherwise(cold)
-    base = F.expr(f"get({_sql_array(tables.base, 'int')}, {place})")
-    count = F.expr(f"get({_sql_array(tables.count, 'int')}, {place})")
-    dealt = F.get(F.expr(_sql_array(tables.slot, "int")), base + F.pmod(salt, count).cast("int"))
+        return F.when(hot, F.expr(f"get({sql_array(owner, 'int')}, {place})")).otherwise(cold)
+    base = F.expr(f"get({sql_array(tables.base, 'int')}, {place})")
+    count = F.expr(f"get({sql_array(tables.count, 'int')}, {place})")
+    dealt = F.get(F.expr(sql_array(tables.slot, "int")), base + F.pmod(salt, count).cast("int"))
     return F.when(hot, dealt).otherwise(cold)
 
 
@@ -140,12 +142,14 @@ def _sql_owner(routing: Routing, key_hash: str) -> str:
     if n_buckets % n == 0 and np.array_equal(routing.buckets, runs):
         # Equal runs of buckets: floor(floor(x n m) / m) = floor(x n), so the table says nothing more.
         return _sql_spread(mixed, n)
-    return f"get({_sql_array(routing.buckets, 'int')}, {_sql_spread(mixed, n_buckets)})"
+    return f"get({sql_array(routing.buckets, 'int')}, {_sql_spread(mixed, n_buckets)})"
 
 
-def _sql_array(values: NDArray[Any], kind: str) -> str:
+def sql_array(values: NDArray[Any] | Sequence[Any], kind: str) -> str:
+    """Return an array literal as SQL text; `kind` is the type of an element."""
     # A JSON text folds to an array literal at once; a call of array() takes a node for each entry.
-    return f"from_json('{json.dumps(values.tolist(), separators=(',', ':'))}', 'array<{kind}>')"
+    text = json.dumps(np.asarray(values).tolist(), separators=(",", ":"))
+    return f"from_json('{text}', 'array<{kind}>')"
 
 
 def _sql_mix(key_hash: str, choice: str) -> str:

@@ -7,6 +7,7 @@ import time
 
 from pyspark.sql import DataFrame
 
+from skewless.costs import makespan
 from skewless.errors import DataError, ParameterError
 from skewless.join_plan import JoinPlan, plan_join
 from skewless.spark.auto import slots_of
@@ -124,9 +125,7 @@ class Join:
         self._sample = sample
         self.workers = default_workers(left, workers)
         self.keys = read_on(left, right, on)  # names a missing column before Spark does
-        self._plain = left.join(right, on, "inner" if on is None else how)  # type: ignore[arg-type]
-        if on is None and self.how != "inner":
-            self._plain = left.join(right, how=how)
+        self._plain = left.join(right, on, how)  # type: ignore[arg-type]
         self._plain.schema  # noqa: B018 - analyses the query on Connect too, before any job
         self.plan: JoinPlan | None = None
         self._counted: PairCounts | None = None
@@ -219,15 +218,9 @@ class Join:
 
 def _seconds(plan: JoinPlan, kept_nulls: int, slots: int | None) -> tuple[float, float]:
     """Return the length of the stage in rows of work: under our plan, and under plain hashing."""
-    n = plan.n_workers
-    side_by_side = n if slots is None else min(slots, n)
-    even = plan.loads + kept_nulls / n
     hashed = plan.hashed.copy()
     hashed[0] += kept_nulls  # nulls all have one hash
-    return (
-        max(float(even.max()), float(even.sum()) / side_by_side),
-        max(float(hashed.max()), float(hashed.sum()) / side_by_side),
-    )
+    return makespan(plan.loads + kept_nulls / plan.n_workers, slots), makespan(hashed, slots)
 
 
 def _kept_nulls(how: str, nulls: tuple[int, int]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from pyspark.sql import functions as F
 
 from skewless.join_plan import JoinPlan
 from skewless.spark.batch import place_by
-from skewless.spark.expressions import routing_column
+from skewless.spark.expressions import routing_column, sql_array
 from skewless.spark.join_keys import JoinKeys, On, unmatchable, with_keys
 from skewless.spark.keys import quoted
 from skewless.spark.salt import salt_column
@@ -169,4 +168,4 @@ _SPARK_HOW = {
 
 
 def _array(values: NDArray[np.int32]) -> Column:
-    return F.from_json(F.lit(json.dumps(values.tolist())), "array<int>")
+    return F.expr(sql_array(values, "int"))

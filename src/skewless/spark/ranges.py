@@ -13,10 +13,11 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 
 from skewless.histogram import Histogram
 from skewless.routing import Routing
+from skewless.spark.expressions import sql_array
 from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.salt import salt_column
 from skewless.spark.sort_order import SortKey
-from skewless.spark.split_keys import index_of, sql_array
+from skewless.spark.split_keys import index_of
 
 __all__ = ["Cuts", "cut_keys", "find_bounds", "part_of"]
 

@@ -6,10 +6,8 @@ expressions for the worker of a part, and leaves all other keys to the routing.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +15,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from skewless.routing import Routing
-from skewless.spark.expressions import routing_column
+from skewless.spark.expressions import routing_column, sql_array
 from skewless.spark.keys import KeyColumns
 from skewless.spark.whole import whole_of
 
-__all__ = ["hash_in", "index_of", "part_worker", "sql_array"]
-
-
-def sql_array(values: Sequence[Any], kind: str) -> str:
-    """Return an array literal as SQL text; `kind` is the type of an element."""
-    return f"from_json('{json.dumps(list(values))}', 'array<{kind}>')"
+__all__ = ["hash_in", "index_of", "part_worker"]
 
 
 def hash_in(keys: KeyColumns, hashes: NDArray[np.uint64]) -> Column:

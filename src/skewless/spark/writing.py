@@ -15,10 +15,11 @@ from skewless.histogram import Histogram, bucket_count
 from skewless.parameters import Count, Range, check
 from skewless.routing import Routing
 from skewless.spark.batch import default_workers, place
+from skewless.spark.expressions import sql_array
 from skewless.spark.keys import KeyColumns, fresh_name, resolve_keys
 from skewless.spark.salt import salt_column
 from skewless.spark.sort_order import OrderLike, resolve_order
-from skewless.spark.split_keys import index_of, part_worker, sql_array
+from skewless.spark.split_keys import index_of, part_worker
 from skewless.spark.statistics import gather
 from skewless.spark.top_n import batch_only
 from skewless.spark.weights import row_bytes
