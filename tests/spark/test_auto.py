@@ -118,3 +118,36 @@ def test_explain_says_what_was_measured_predicted_and_chosen(hot) -> None:
     told = groups.explain()
     for part in ("chosen by 'auto'", "us a row", "predicted: local", "wrap_around", "max/mean"):
         assert part in told
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("skewless.spark.auto.time", made)
+    return made
+
+
+def test_states_that_cost_nothing_are_combined_where_they_are_and_no_key_is_counted(
+    hot, clock, monkeypatch
+) -> None:
+    monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 2)
+    few = hot.select((F.col("k") % 5).alias("k"), "id")
+    groups = skewless.group_by(few, "k", workers=4)
+    found = {r.k: r.total for r in groups.aggregate(OnTheClock(clock, 0.0)).collect()}
+    assert sum(found.values()) == 200_000
+    told = groups.explain()
+    assert "local, chosen by 'auto': making and merging states costs next to nothing" in told
+    assert "keys were not counted" in told
+
+
+@pytest.mark.parametrize("frame", ["few tasks", "shuffled before", "dear states", "many keys"])
+def test_keys_are_counted_where_combining_in_place_could_cost(
+    hot, clock, monkeypatch, frame
+) -> None:
+    slots = 16 if frame == "few tasks" else 2
+    monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: slots)
+    rows = hot.select((F.col("id") % (4_000 if frame == "many keys" else 5)).alias("k"), "id")
+    if frame == "shuffled before":
+        rows = rows.repartition(4)
+    state_us = {"dear states": 3_000.0, "many keys": 10.0}.get(frame, 0.0)
+    assert choice(rows, OnTheClock(clock, state_us), 4).outcomes

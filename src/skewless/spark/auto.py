@@ -24,6 +24,10 @@ __all__ = ["Choice", "choose", "measure", "slots_of"]
 
 #: Seconds of work on the sample after which no more of it is tried.
 _BUDGET_S = 0.2
+#: Part of a row's work that its share of the states may cost for ``"local"`` to need no counts.
+_CHEAP = 0.03
+#: The same, were every row a key of its own: what is lost at most if the first rows are no sample.
+_AT_WORST = 0.5
 #: Shipping a byte of state: serialised, shuffled, read.
 _US_PER_BYTE = 0.004
 
@@ -38,7 +42,7 @@ class Choice(NamedTuple):
     costs: Costs
     """Costs measured with the aggregator."""
     outcomes: tuple[Outcome, ...]
-    """What each policy is predicted to do."""
+    """What each policy is predicted to do; empty where keys need not be counted to choose."""
     plan: Plan
     """Where the rows go; not used by ``"local"``."""
     measured_s: float
@@ -68,21 +72,36 @@ def choose(
 
     Notes
     -----
-    Two queries run: one counts the keys, the other fetches the first rows of the frame, on which the
-    aggregator is timed in this process (for 0.2 s at most). Hashing, combining where the rows are and
-    cutting the hot keys are then compared (`skewless.advisor`); the simplest one wins if it is as fast
-    as the fastest within 3 %. Tasks run side by side only as far as the cluster has slots for them, so
-    with many more workers than slots an uneven load costs nothing.
+    A small job fetches the first rows of the frame, on which the aggregator is timed in this process
+    (for 0.2 s at most). Where their states cost next to nothing beside their rows, and the frame has
+    at least as many tasks as run side by side, combining where the rows are is as good as anything
+    can be, and keys are not counted.
+
+    Else a query counts the keys. Hashing, combining where the rows are and cutting the hot keys are
+    then compared (`skewless.advisor`); the simplest one wins if it is as fast as the fastest within
+    3 %. Tasks run side by side only as far as the cluster has slots for them, so with many more
+    workers than slots an uneven load costs nothing.
     """
+    begun = time.perf_counter()
+    prepared, rows, starts = first_groups(df, keys, aggregator, "group_by")
+    costs = measure(prepared, rows, starts)
+    measured_s = time.perf_counter() - begun
+    if _states_are_cheap(costs, len(starts) - 1, rows.num_rows) and _fills_the_slots(df):
+        return Choice(
+            "local",
+            "making and merging states costs next to nothing beside the rows, so to combine where the "
+            "rows are is even and as fast as can be, however the keys fall",
+            costs,
+            (),
+            Plan(Routing.hashing(n_workers), None, 0.0, 0.0),
+            measured_s,
+        )
     begun = time.perf_counter()
     counted = count(df, keys, n_workers, weight=weight)
     gathered = time.perf_counter()
     histogram = counted.histogram
-    rule = WrapAround(n_workers)
-    routing = learned(rule, histogram)
+    routing = learned(WrapAround(n_workers), histogram)
     planned = time.perf_counter()
-    costs = measure(*first_groups(df, keys, aggregator, "group_by"))
-    measured_s = time.perf_counter() - planned
     # The loads are in units of weight, the costs are per row.
     scale = counted.rows / histogram.total if histogram.total else 1.0
     per_unit = costs._replace(
@@ -105,6 +124,28 @@ def choose(
         routing = Routing.hashing(n_workers)
     plan = Plan(routing, histogram, gathered - begun, planned - gathered)
     return Choice(advice.policy, advice.reason, costs, tuple(found), plan, measured_s)
+
+
+def _states_are_cheap(costs: Costs, groups: int, rows: int) -> bool:
+    """Say whether the states of rows combined where they are cost next to nothing beside the rows."""
+    per_row = costs.update_us + costs.ship_us
+    if rows == 0 or costs.merge_us > _AT_WORST * per_row:
+        return False
+    return groups / rows * costs.merge_us <= _CHEAP * per_row
+
+
+def _fills_the_slots(df: DataFrame) -> bool:
+    """Say whether a frame is known to lie in as many tasks as run side by side, without a job.
+
+    Only where nothing is shuffled or broadcast before: elsewhere to ask would be to run that.
+    """
+    slots = slots_of(df)
+    if slots is None or not hasattr(df, "_jdf"):
+        return False
+    planned = df._jdf.queryExecution().executedPlan().toString()
+    if any(name in planned for name in ("AdaptiveSparkPlan", "Exchange", "Subquery")):
+        return False
+    return int(df._jdf.queryExecution().toRdd().getNumPartitions()) >= slots
 
 
 def measure(
