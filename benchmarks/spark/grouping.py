@@ -5,7 +5,7 @@ state, and a function over whole groups. Two machines: ``local[2]``, where all w
 ``local[32]``, where a row of Python work sleeps, so that 32 task slots can be had on few cores; there
 the time is that of the slowest task and of what lies around it.
 
-Plain Spark (``spark``) works on whole groups (``applyInArrow``), AQE on as shipped. AQE sees bytes and not
+Plain Spark (``spark``) works on whole groups (``applyInArrow``), AQE as shipped. AQE sees bytes and not
 the work on them, so it may put all rows of the second machine into one task: ``spark kept`` is the same
 with its merging of small partitions off. Hand salting is what people write: a random salt of the number
 of workers on every key, the function per (key, salt), and a merge of the parts. ``even`` is the same
