@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``, ``advise``, ``simulate`` and ``state inspect``."""
+"""The command line: ``skewless demo``, ``advise``, ``calibrate``, ``simulate``, ``state inspect``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from skewless.commands import state
 from skewless.commands.advise import advise
+from skewless.commands.calibrate import calibrate
 from skewless.commands.simulate import simulate
 from skewless.errors import DataError, MissingExtra, ParameterError
 
@@ -48,6 +49,7 @@ def demo(
 
 
 app.command()(advise)
+app.command()(calibrate)
 app.command()(simulate)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skewless.commands.progress import bar
 from skewless.errors import DataError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -60,10 +59,19 @@ def simulate(
         bool, typer.Option("--local", help="Each partitioner has a policy of its own.")
     ] = False,
     reducers: Annotated[int, typer.Option(min=1, help="Workers that merge.")] = 1,
-    route_us: Annotated[float, typer.Option(min=0, help="Cost of routing a tuple, in us.")] = 0.05,
-    ship_us: Annotated[float, typer.Option(min=0, help="Cost of shipping a tuple, in us.")] = 0.3,
-    update_us: Annotated[float, typer.Option(min=0, help="Cost of updating a state, in us.")] = 1.0,
-    merge_us: Annotated[float, typer.Option(min=0, help="Cost of merging a state, in us.")] = 5.0,
+    route_us: Annotated[
+        float | None,
+        typer.Option(min=0, help="Cost of routing a tuple, in us; calibrated if left out."),
+    ] = None,
+    ship_us: Annotated[
+        float | None, typer.Option(min=0, help="Cost of shipping a tuple, in us.")
+    ] = None,
+    update_us: Annotated[
+        float | None, typer.Option(min=0, help="Cost of updating a state, in us.")
+    ] = None,
+    merge_us: Annotated[
+        float | None, typer.Option(min=0, help="Cost of merging a state, in us.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of stream, policies and hashes.")] = 0,
     json_out: Annotated[Path | None, typer.Option("--json", help="JSON file to write.")] = None,
 ) -> None:
@@ -73,21 +81,25 @@ def simulate(
             f"simulate: --json {str(json_out)!r} must be a file in a folder that exists."
         )
     from skewless import simulator
+    from skewless.calibration import saved_costs
     from skewless.costs import Costs
 
+    asked = {"route_us": route_us, "ship_us": ship_us, "update_us": update_us, "merge_us": merge_us}
+    known = saved_costs() or Costs()
+    costs = known._replace(**{name: cost for name, cost in asked.items() if cost is not None})
     slide = window if slide is None else slide
     made = [
         _policy(name, workers, partitioners, window, slide, seed) for name in policy or COMPARED
     ]
-    with _bar() as shown:
-        keys = _keys(stream, key, tuples, seed, lambda part: shown("reading", part))
+    with bar() as shown:
+        keys = _keys(stream, key, tuples, seed, lambda part: shown(part, "reading"))
         found: list[Simulation] = []
         for one in made:
             done = [0]
 
             def advance(n: int, name: str = one.name, done: list[int] = done) -> None:
                 done[0] += n
-                shown(name, done[0] / max(len(keys), 1))
+                shown(done[0] / max(len(keys), 1), name)
 
             found.append(
                 simulator.simulate(
@@ -99,7 +111,7 @@ def simulate(
                     partitioners=partitioners,
                     local=local,
                     reducers=reducers,
-                    costs=Costs(route_us, ship_us, update_us, merge_us),
+                    costs=costs,
                     seed=seed,
                     progress=advance,
                 )
@@ -188,17 +200,3 @@ def _show(found: list[Summary], stream: str, *, with_latency: bool) -> None:
         )
     console = Console()
     (console if console.is_terminal else Console(width=160)).print(table)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, float], None]]:
-    """Show a bar on a terminal; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _what, _part: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("reading", total=1.0)
-        yield lambda what, part: shown.update(task, completed=part, description=what)

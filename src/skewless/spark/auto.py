@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 
 from skewless.advisor import Outcome, advise, outcomes
-from skewless.costs import Costs, calibrate
+from skewless.calibration import known_costs
+from skewless.costs import Costs
 from skewless.planners import WrapAround
 from skewless.routing import Routing
 from skewless.spark.aggregation import first_groups
@@ -170,7 +171,7 @@ def measure(
     is what a state costs to make, to which shipping its bytes and merging it are added. Where no key has
     two rows in the sample, a state costs no more than the model's own figure.
     """
-    base = calibrate()
+    base = known_costs()
     if rows.num_rows == 0:
         return base
     n, spent, states = _enough_rows(aggregator, rows, starts, budget_s)
