@@ -25,7 +25,7 @@ from skewless import document
 from skewless.costs import Costs, calibrate, stages_of
 from skewless.errors import DataError, ParameterError
 
-__all__ = ["Calibration", "Job", "default_path", "fit", "known_costs", "saved_costs"]
+__all__ = ["VARIABLE", "Calibration", "Job", "default_path", "fit", "known_costs", "saved_costs"]
 
 #: Format and version of a file of costs.
 KIND = ("skewless.costs", 1)

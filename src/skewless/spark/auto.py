@@ -167,7 +167,8 @@ def measure(
 
     Notes
     -----
-    The rows are worked on by group, and once more with every row as a group of its own: the difference
+    What the aggregator takes comes on top of what the model has for a row and a fragment around it. The
+    rows are worked on by group, and once more with every row as a group of its own: the difference
     is what a state costs to make, to which shipping its bytes and merging it are added. Where no key has
     two rows in the sample, a state costs no more than the model's own figure.
     """
@@ -187,7 +188,7 @@ def measure(
         partial, ends = states.select(by_merge), np.array([0, states.num_rows], np.int64)
         merged_s, _ = _timed(lambda: aggregator.merge_groups(partial, ends))
         merge_us += merged_s / states.num_rows * 1e6
-    return base._replace(update_us=update_us, merge_us=base.merge_us + merge_us)
+    return base._replace(update_us=base.update_us + update_us, merge_us=base.merge_us + merge_us)
 
 
 def _enough_rows(
