@@ -2,8 +2,9 @@
 
 A row of Python work sleeps, so that sixteen slots can be had on few cores. The costs are fitted to
 small jobs on the same session, as ``skewless calibrate`` does, then the aggregator is timed on some rows,
-as ``"auto"`` does. Plans are made before the clock starts: the model tells what a plan is worth, not what it takes to
-find. Every cell is a workload, a number of workers and a Zipf exponent; all policies run in turn in it.
+as ``"auto"`` does. Plans are made before the clock starts: the model tells what a plan is worth, not what
+it takes to find. Every cell is a workload, a number of workers and a Zipf exponent; all policies run in
+turn in it.
 
 Two figures are wanted: predicted over measured time, both relative to hashing, off by at most 15 %; and
 the advisor's choice within 10 % of the best measured policy in at least nine cells of ten.

@@ -224,7 +224,5 @@ def known_costs(update_us: float | None = None) -> Costs:
     update_us
         Cost of your own function per row; the other costs stay what they are.
     """
-    costs = saved_costs()
-    if costs is None:
-        return calibrate(update_us)
+    costs = saved_costs() or calibrate()
     return costs if update_us is None else costs._replace(update_us=float(update_us))

@@ -107,7 +107,6 @@ def _side_by_side(tasks: NDArray[np.float64], slots: int | None) -> int:
     return len(tasks) if slots is None else min(slots, len(tasks))
 
 
-@functools.cache
 def calibrate(update_us: float | None = None) -> Costs:
     """Measure the costs on this machine with small jobs in this process; about a second.
 
@@ -122,6 +121,12 @@ def calibrate(update_us: float | None = None) -> Costs:
     Python states and putting them together through Arrow. Medians of five runs. A cluster ships over
     a network and costs more.
     """
+    costs = _measured()
+    return costs if update_us is None else costs._replace(update_us=float(update_us))
+
+
+@functools.cache
+def _measured() -> Costs:
     keys = np.arange(100_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     routing = Routing.hashing(64)
     table = pa.table({"key": keys, "value": np.arange(100_000), "text": ["abcdefgh"] * 100_000})
@@ -150,7 +155,7 @@ def calibrate(update_us: float | None = None) -> Costs:
     return Costs(
         route_us=_median_us(route, 100_000),
         ship_us=_median_us(ship, 100_000),
-        update_us=_median_us(update, 100_000) if update_us is None else float(update_us),
+        update_us=_median_us(update, 100_000),
         merge_us=_median_us(merge, 20_000),
     )
 
