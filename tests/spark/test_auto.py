@@ -14,26 +14,6 @@ from skewless.spark.keys import resolve_keys
 from tests.spark.test_split_or_whole import Counted
 
 
-class Slow(Counted):
-    """Pretends that a row takes 30 us."""
-
-    def update_groups(self, rows: pa.Table, starts):
-        import time
-
-        time.sleep(rows.num_rows * 30e-6)
-        return pa.table({"n": np.diff(starts)})
-
-
-class Heavy(Slow):
-    """A state that takes 3 ms to make."""
-
-    def update_groups(self, rows: pa.Table, starts):
-        import time
-
-        time.sleep((len(starts) - 1) * 3e-3)
-        return super().update_groups(rows, starts)
-
-
 @pytest.fixture(scope="module")
 def hot(spark: SparkSession) -> DataFrame:
     n = F.col("id")
@@ -68,11 +48,16 @@ class OnTheClock(Counted):
         return pa.table({"n": np.diff(starts)})
 
 
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("skewless.spark.auto.time", made)
+    return made
+
+
 @pytest.mark.parametrize("state_us", [0.0, 500.0, 3_000.0])
-def test_the_costs_of_a_row_and_of_a_state_are_told_apart(monkeypatch, state_us) -> None:
-    rows, clock = pa.table({"id": np.arange(400)}), Clock()
-    base = skewless.costs.calibrate()
-    monkeypatch.setattr("skewless.spark.auto.time", clock)
+def test_the_costs_of_a_row_and_of_a_state_are_told_apart(clock, state_us) -> None:
+    rows, base = pa.table({"id": np.arange(400)}), skewless.costs.calibrate()
     aggregator = prepared(OnTheClock(clock, state_us), rows)
     costs = measure(aggregator, rows, np.array([0, 300, 400]), budget_s=2.0)
     assert costs.update_us - base.update_us == pytest.approx(30.0)
@@ -83,31 +68,33 @@ def test_the_costs_of_a_row_and_of_a_state_are_told_apart(monkeypatch, state_us)
 
 def test_no_rows_cost_what_the_model_says() -> None:
     rows = pa.table({"id": np.arange(0)})
-    assert measure(Slow(), rows, np.zeros(1, np.int64)) == skewless.costs.calibrate()
+    assert measure(Counted(), rows, np.zeros(1, np.int64)) == skewless.costs.calibrate()
 
 
 def choice(df: DataFrame, aggregator: skewless.Aggregator, workers: int):
     return choose(df, resolve_keys("test", df, ["k"]), aggregator, workers)
 
 
-def test_a_hot_key_with_small_states_is_combined_where_it_is_or_cut(hot, monkeypatch) -> None:
+def test_a_hot_key_with_small_states_is_combined_where_it_is_or_cut(
+    hot, clock, monkeypatch
+) -> None:
     monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 16)
-    found = choice(hot, Slow(), 16)
+    found = choice(hot, OnTheClock(clock, 0.0), 16)
     by_name = {one.policy: one for one in found.outcomes}
     assert found.policy == "wrap_around"  # the rows lie in two tasks only
     assert by_name["hash"].max_over_mean > 7
     assert by_name["local"].predicted_s > 5 * by_name["wrap_around"].predicted_s
 
 
-def test_with_few_slots_an_uneven_load_costs_nothing(hot, monkeypatch) -> None:
+def test_with_few_slots_an_uneven_load_costs_nothing(hot, clock, monkeypatch) -> None:
     monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 1)
-    assert choice(hot.repartition(8, "id"), Slow(), 16).policy in ("hash", "local")
+    assert choice(hot.repartition(8, "id"), OnTheClock(clock, 0.0), 16).policy in ("hash", "local")
 
 
-def test_even_keys_are_hashed_where_states_are_dear(spark, monkeypatch) -> None:
+def test_even_keys_are_hashed_where_states_are_dear(spark, clock, monkeypatch) -> None:
     monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 8)
     even = spark.range(0, 50_000, 1, 8).select((F.col("id") % 1_000).alias("k"), "id")
-    assert choice(even, Heavy(), 8).policy == "hash"
+    assert choice(even, OnTheClock(clock, 3_000.0), 8).policy == "hash"
 
 
 def test_explain_says_what_was_measured_predicted_and_chosen(hot) -> None:
@@ -118,13 +105,6 @@ def test_explain_says_what_was_measured_predicted_and_chosen(hot) -> None:
     told = groups.explain()
     for part in ("chosen by 'auto'", "us a row", "predicted: local", "wrap_around", "max/mean"):
         assert part in told
-
-
-@pytest.fixture
-def clock(monkeypatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr("skewless.spark.auto.time", made)
-    return made
 
 
 def test_states_that_cost_nothing_are_combined_where_they_are_and_no_key_is_counted(

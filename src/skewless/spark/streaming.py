@@ -303,7 +303,7 @@ class WindowedGroups:
         current = _newest_policy(session, str(log.folder), n, seed, n_buckets)
         tables = expressions.struct_tables(F.col(_POLICY))
         routed = (
-            df.withColumn(_POLICY, current)
+            _with_policy(df, current)
             .withColumn(_HASH, groups._keys.hash)
             .withColumn(_BUCKET, expressions.bucket_column(F.col(_HASH), n_buckets, seed))
             .withColumn(_WORKER, expressions.worker_column(tables, F.col(_HASH), salt, n, seed))
@@ -337,13 +337,20 @@ def _initial(policy: Policy) -> Routing:
 
 def _newest_policy(
     session: SparkSession, folder: str, n_workers: int, seed: int, n_buckets: int
-) -> Column:
-    """Return a scalar subquery for the newest policy, which every micro-batch evaluates anew."""
+) -> DataFrame:
+    """Return one row with the newest policy, a struct; every micro-batch reads it anew."""
     schema = f"version int, {expressions.TABLE_SCHEMA}"
     one = session.range(1, numPartitions=1).mapInArrow(
         policy_reader.reader(folder, n_workers, seed, n_buckets), schema
     )
-    return one.select(F.struct("version", *Tables._fields)).scalar()
+    return one.select(F.struct("version", *Tables._fields).alias(_POLICY))
+
+
+def _with_policy(df: DataFrame, policy: DataFrame) -> DataFrame:
+    """Return the rows with the policy, as a scalar subquery; Spark before 4.0 joins it to them."""
+    if hasattr(policy, "scalar"):
+        return df.withColumn(_POLICY, policy.scalar())
+    return df.crossJoin(F.broadcast(policy))
 
 
 def _require_shared(session: SparkSession, log: PolicyLog) -> None:
