@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from skewless.costs import Costs
     from skewless.policy import Policy
     from skewless.simulator import Simulation, Summary
 
@@ -73,13 +74,17 @@ def simulate(
         float | None, typer.Option(min=0, help="Cost of merging a state, in us.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of stream, policies and hashes.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Page to write.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="JSON file to write.")] = None,
 ) -> None:
     """Run policies on a stream with as many workers as you like, and compare what they sustain."""
-    if json_out is not None and (json_out.is_dir() or not json_out.absolute().parent.is_dir()):
-        raise DataError(
-            f"simulate: --json {str(json_out)!r} must be a file in a folder that exists."
-        )
+    for option, out in (("--html", html), ("--json", json_out)):
+        if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+            raise DataError(
+                f"simulate: {option} {str(out)!r} must be a file in a folder that exists."
+            )
+    if html is not None:
+        from skewless.report import simulation_page
     from skewless import simulator
     from skewless.calibration import saved_costs
     from skewless.costs import Costs
@@ -112,11 +117,16 @@ def simulate(
                     local=local,
                     reducers=reducers,
                     costs=costs,
+                    keep_workers=html is not None,
                     seed=seed,
                     progress=advance,
                 )
             )
     _show([one.summary() for one in found], stream, with_latency=rate is not None)
+    if html is not None:
+        lead = _lead(found[0].summary(), stream, costs)
+        advice = _advice(keys, workers, costs)
+        simulation_page.write(html, lead, found, keys, advice, late=rate is not None)
     if json_out is not None:
         from skewless.document import write
 
@@ -174,29 +184,39 @@ def _keys(
     return keys
 
 
+def _lead(one: Summary, stream: str, costs: Costs) -> str:
+    return (
+        f"{stream}: {one.tuples:,} tuples, {one.workers} workers, {one.windows} windows. Costs in us: "
+        f"route {costs.route_us:g}, ship {costs.ship_us:g}, update {costs.update_us:g} a tuple, merge "
+        f"{costs.merge_us:g} a state."
+    )
+
+
+def _advice(keys: NDArray[np.uint64], workers: int, costs: Costs) -> list[str]:
+    """Say what the advisor would take for these keys as one batch."""
+    from skewless.advisor import advise, outcomes
+    from skewless.histogram import Histogram, bucket_count
+
+    every = Histogram.of(keys)
+    counts = every.top(max(2 * workers, 64), bucket_count(workers))
+    found = outcomes(counts, workers, costs, distinct=len(every))
+    advice = advise(found, int(counts.counts[0]) / counts.total, workers)
+    return [f"For all tuples as one batch the advisor takes {advice.policy}: {advice.reason}."]
+
+
 def _show(found: list[Summary], stream: str, *, with_latency: bool) -> None:
     """Print one row a policy."""
     from rich.console import Console
     from rich.table import Table
 
+    from skewless.report.text import simulation_headings, simulation_row
+
     first = found[0]
     lead = f"{stream}: {first.tuples:,} tuples, {first.workers} workers, {first.windows} windows"
     table = Table(title=lead, title_justify="left", title_style="")
-    latency = ["p50 ms", "p99 ms"] if with_latency else []
-    headings = ["policy", "max/mean", "worst", "states a key", "merged", "tuples/s", "bound by"]
-    for heading in [*headings, *latency]:
+    for heading in simulation_headings(late=with_latency):
         table.add_column(heading, justify="left" if heading in ("policy", "bound by") else "right")
     for one in found:
-        late = (one.latency_p50_s, one.latency_p99_s) if with_latency else ()
-        table.add_row(
-            one.policy,
-            f"{one.max_over_mean:.3f}",
-            f"{one.worst_max_over_mean:.3f}",
-            f"{one.fragments_per_key:.3f}",
-            f"{one.merged:,.0f}",
-            f"{one.throughput:,.0f}",
-            one.bottleneck,
-            *(f"{value * 1e3:,.2f}" for value in late),
-        )
+        table.add_row(*simulation_row(one, late=with_latency))
     console = Console()
     (console if console.is_terminal else Console(width=160)).print(table)

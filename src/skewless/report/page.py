@@ -40,7 +40,9 @@ th:first-child, td:first-child { text-align: left; }
 """
 
 
-def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> str:
+def heatmaps(
+    panels: Sequence[tuple[str, NDArray[np.float64]]], label: str, step: str = "micro-batch"
+) -> str:
     """Return small multiples, one heat map per panel, on one colour scale centred on 1.
 
     Parameters
@@ -49,6 +51,8 @@ def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> s
         (title, values of shape (n_batches, n_workers)): load of each worker over the mean.
     label
         What a cell shows, for the colour bar.
+    step
+        What a column is.
     """
     top = max(2.0, *(float(values.max()) for _, values in panels))
     figure = make_subplots(
@@ -63,13 +67,14 @@ def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> s
             go.Heatmap(
                 z=values.T,
                 coloraxis="coloraxis",
-                hovertemplate="batch %{x}, worker %{y}: %{z:.2f} x mean<extra></extra>",
+                hovertemplate=f"{step} %{{x}}, worker %{{y}}: %{{z:.2f}} x mean<extra></extra>",
             ),
             row=row,
             col=1,
         )
         figure.update_yaxes(title_text="worker", row=row, col=1)
-    figure.update_xaxes(title_text="micro-batch", dtick=1, row=len(panels), col=1)
+    whole = {"dtick": 1} if max(len(values) for _, values in panels) <= 30 else {}
+    figure.update_xaxes(title_text=step, **whole, row=len(panels), col=1)
     scale = [[0, "#2b6cb0"], [1 / top, "#f4f1ea"], [min(1, 2 / top), "#d9572b"], [1, "#6b1d1d"]]
     if top <= 2:
         scale = [[0, "#2b6cb0"], [0.5, "#f4f1ea"], [1, "#d9572b"]]
@@ -88,7 +93,12 @@ def show(figure: go.Figure) -> str:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": "#7a869a", "family": "system-ui, sans-serif"},
     )
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True}))
+    faint = "rgba(122,134,154,0.25)"
+    figure.update_xaxes(gridcolor=faint, zerolinecolor=faint)
+    figure.update_yaxes(gridcolor=faint, zerolinecolor=faint)
+    # The bar of buttons would lie on the legend of a phone, and a drag zooms without it.
+    config = {"responsive": True, "displayModeBar": False}
+    return str(figure.to_html(full_html=False, include_plotlyjs=False, config=config))
 
 
 def save(path: Path, title: str, lead: str, sections: Sequence[str]) -> None:
