@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``, ``advise``, ``simulate`` and ``state inspect``."""
+"""The command line: ``skewless demo``, ``advise``, ``simulate``, ``watch``, ``policy`` and ``state``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 from skewless.commands import policy, state
 from skewless.commands.advise import advise
 from skewless.commands.simulate import simulate
+from skewless.commands.watch import watch
 from skewless.errors import DataError, MissingExtra, ParameterError
 
 __all__ = ["app", "main"]
@@ -50,6 +51,7 @@ def demo(
 
 app.command()(advise)
 app.command()(simulate)
+app.command()(watch)
 
 
 def main() -> None:

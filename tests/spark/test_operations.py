@@ -37,10 +37,12 @@ def wait(until) -> None:
     assert until()
 
 
+@pytest.mark.slow
 def test_an_elastic_query_retires_workers_tells_of_it_and_gives_plain_spark_s_rows(
     spark, tmp_path
 ) -> None:
-    streams.write(tmp_path / "in", streams.rows(4_000), 4)
+    table = streams.rows(5_000)
+    streams.write(tmp_path / "in", table.slice(0, 4_000), 4)
     stream = streams.stream(spark, tmp_path / "in")
     scaling = skewless.ActiveWorkers(2, 4, interval_s=10_000, patience=1)
     state = tmp_path / "state"
@@ -55,7 +57,7 @@ def test_an_elastic_query_retires_workers_tells_of_it_and_gives_plain_spark_s_ro
     try:
         run.processAllAvailable()
         wait(lambda: len(windows.batches) == 4 and windows.idle)
-        streams.write(tmp_path / "in", streams.rows(1_000, seed=1), 1, first=4)
+        streams.write(tmp_path / "in", table.slice(4_000), 1, first=4)
         run.processAllAvailable()
         wait(lambda: len(windows.batches) == 5 and windows.idle)
     finally:
@@ -104,16 +106,14 @@ def stream_keys(spark, folder: Path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:skewless. policy version:UserWarning")
 def test_a_query_goes_on_with_other_workers_another_policy_or_none(spark, tmp_path) -> None:
-    table = streams.rows(7_000, seconds=42)
+    table = streams.rows(5_000, seconds=30)
     state = str(tmp_path / "state")
     steps = [
         {"policy": "wrap_around", "workers": 4, "state": state},
         {"policy": "wrap_around", "workers": 3, "state": state},
         {"policy": "dalton", "workers": 5, "state": state},
-        {"policy": "hash", "workers": 4, "state": state},
-        {"policy": Routing(2, {42: {0: 0.5, 1: 0.5}}), "state": state},
         {"policy": "local"},
-        {"policy": "wrap_around", "elastic": (2, 4), "state": state},
+        {"policy": "kip", "elastic": (2, 4), "state": state},
     ]
     newest = []
     for number, options in enumerate(steps):
@@ -129,7 +129,7 @@ def test_a_query_goes_on_with_other_workers_another_policy_or_none(spark, tmp_pa
     assert newest == sorted(newest)
     shown = history(state)
     assert shown.damaged == []
-    assert {version.workers for version in shown.versions} == {4, 3, 5, 2}
+    assert {version.workers for version in shown.versions} == {4, 3, 5}
     expected = streams.run(plain(streams.stream(spark, tmp_path / "in")), tmp_path / "plain")
     assert streams.read(tmp_path / "ours") == expected
     assert MetricsFile(state).read().batches[-1].rows == 1_000
