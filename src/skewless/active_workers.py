@@ -10,13 +10,13 @@ import numpy as np
 
 from skewless.elasticity import Batch, Elasticity, Load, Step
 from skewless.errors import DataError, ParameterError
-from skewless.histogram import Histogram, bucket_count
+from skewless.histogram import Histogram, bucket_count, rebucketed
 from skewless.parameters import Count, Positive, check
 from skewless.partitioners import Shuffle, TimeBased
 from skewless.policy import Policy
 from skewless.routing import EVERY_WORKER, Routing
 
-__all__ = ["ActiveWorkers", "Elastic", "rebucketed", "used_workers"]
+__all__ = ["ActiveWorkers", "Elastic", "used_workers"]
 
 
 class ActiveWorkers:
@@ -206,9 +206,14 @@ class Elastic(Policy):
     def __repr__(self) -> str:
         return f"Elastic({self.base!r}, {self.workers!r})"
 
-    def resume(self, routing: Routing) -> None:
-        """Go on with as many active workers as a routing uses: that of a run before."""
-        self.workers.start_with(used_workers(routing))
+    @property
+    def current(self) -> Policy:
+        """The policy for the workers that are active now."""
+        return self._current
+
+    def resume(self, active: int) -> None:
+        """Go on with so many active workers, or the nearest number within the limits."""
+        self.workers.start_with(active)
         self._remake()
 
     def scale(
@@ -245,7 +250,7 @@ class Elastic(Policy):
     def learn(self, histogram: Histogram, previous: Routing | None = None) -> Routing:
         """Return the routing of the active workers, as one of all workers."""
         active = self._current.n_workers
-        told = rebucketed(histogram, bucket_count(active))
+        told = rebucketed(histogram, bucket_count(active), self.seed)
         routing = self._current.learn(told, _fitted(previous, active, self.seed))
         if EVERY_WORKER in routing.buckets:
             raise DataError(
@@ -266,26 +271,6 @@ def used_workers(routing: Routing) -> int:
     if EVERY_WORKER in routing.buckets:
         return routing.n_workers
     return len(np.union1d(routing.buckets, routing.workers))
-
-
-def rebucketed(histogram: Histogram, n_buckets: int) -> Histogram:
-    """Return the histogram with its tail told by another number of buckets.
-
-    A bucket is a range of the mixed hash, so a range's weight is shared out by its overlap with the new
-    ones, as if it were even inside: the total stays, a bucket's own weight is an estimate.
-
-    Examples
-    --------
-    >>> rebucketed(Histogram([], [], [8, 4]), 4).tail.tolist()
-    [4, 4, 2, 2]
-    """
-    tail = histogram.tail
-    if tail is None or len(tail) == n_buckets:
-        return histogram
-    edges = np.concatenate(([0.0], np.cumsum(tail, dtype=np.float64)))
-    at = np.arange(n_buckets + 1) * (len(tail) / n_buckets)
-    new = np.floor(np.interp(at, np.arange(len(edges)), edges) + 0.5).astype(np.int64)
-    return Histogram(histogram.keys, histogram.counts, np.diff(new), seed=histogram.seed)
 
 
 def _made(policy: Policy, n_workers: int) -> Policy:

@@ -19,7 +19,9 @@ from skewless.spark.policy_log import PolicyLog
 from tests.spark import streams
 
 
-def plain(stream):
+def plain(spark, folder: Path):
+    """Return plain Spark's query over all files in one micro-batch; no row of ours is late."""
+    stream = spark.readStream.schema(streams.SCHEMA).parquet(str(folder))
     window = F.window("ts", "10 seconds", "2 seconds")
     return stream.withWatermark("ts", "0 seconds").groupBy(window, "k").agg(F.count("*").alias("n"))
 
@@ -95,7 +97,7 @@ def test_an_elastic_query_retires_workers_tells_of_it_and_gives_plain_spark_s_ro
     scaled = PolicyLog(state).read(PolicyLog(state).versions()[-1]).facts["scaling"]
     assert "load" in scaled or "waiting" in scaled
 
-    expected = streams.run(plain(streams.stream(spark, tmp_path / "in")), tmp_path / "plain")
+    expected = streams.run(plain(spark, tmp_path / "in"), tmp_path / "plain")
     assert streams.read(tmp_path / "ours") == expected
 
 
@@ -130,9 +132,35 @@ def test_a_query_goes_on_with_other_workers_another_policy_or_none(spark, tmp_pa
     shown = history(state)
     assert shown.damaged == []
     assert {version.workers for version in shown.versions} == {4, 3, 5}
-    expected = streams.run(plain(streams.stream(spark, tmp_path / "in")), tmp_path / "plain")
+    expected = streams.run(plain(spark, tmp_path / "in"), tmp_path / "plain")
     assert streams.read(tmp_path / "ours") == expected
     assert MetricsFile(state).read().batches[-1].rows == 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.classic
+def test_an_elastic_stateful_stream_gives_up_partitions_and_keeps_its_states(
+    spark, tmp_path
+) -> None:
+    streams.write(tmp_path / "in", streams.rows(1_500), 3)
+    scaling = skewless.ActiveWorkers(2, 4, interval_s=10_000, patience=1)
+    state = str(tmp_path / "state")
+    groups = skewless.group_by(
+        streams.stream(spark, tmp_path / "in"), "k", policy="kip", elastic=scaling, state=state
+    )
+
+    def count(key, rows, state):
+        return {"n": (state["n"] if state else 0) + len(rows)}, None
+
+    counted = groups.stateful(count, "n long", "k string")
+    writer = counted.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).format("noop").start()
+    assert query.awaitTermination(300)
+    assert [len(one.loads) for one in counted.batches] == [4, 3, 2]
+    assert counted.batches[-1].reason == "3 workers became 2"
+    expected = spark.read.schema(streams.SCHEMA).parquet(str(tmp_path / "in")).groupBy("k").count()
+    found = {row.k: row.n for row in counted.state().collect()}
+    assert found == {row.k: row["count"] for row in expected.collect()}
 
 
 def test_what_cannot_be_elastic_is_refused_before_the_query(spark, tmp_path) -> None:
@@ -159,8 +187,11 @@ def test_what_cannot_be_elastic_is_refused_before_the_query(spark, tmp_path) -> 
     refused(r"needs state=", policy="kip", **pair)
     batch = spark.createDataFrame([("a",)], "k string")
     refused(r"this frame is not streaming", batch, policy="kip", **pair)
-    groups = skewless.group_by(stream, "k", policy="kip", state=str(tmp_path / "s"), **pair)
-    with pytest.raises(ParameterError, match=r"^stateful: elastic= is for windows"):
+    groups = skewless.group_by(stream, "k", policy="pkg", state=str(tmp_path / "s"), **pair)
+    with pytest.raises(ParameterError, match=r"^stateful: PKG\(4\) splits keys"):
         groups.stateful(lambda key, rows, state: (None, None), "n long", "n long")
+    groups = skewless.group_by(stream, "k", policy="kip", state=str(tmp_path / "s"), **pair)
+    counted = groups.stateful(lambda key, rows, state: (None, None), "n long", "n long")
+    assert "policy: Elastic(KIP(4), ActiveWorkers(2, 4))" in counted.explain()
     with pytest.raises(DataError, match=r"^metrics: policy 'local' routes nothing"):
         skewless.group_by(stream, "k", policy="local").window("ts", "1 second").metrics()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from skewless import partitioners, planners
-from skewless.active_workers import ActiveWorkers, Elastic, rebucketed, used_workers
+from skewless.active_workers import ActiveWorkers, Elastic, used_workers
 from skewless.elasticity import Batch
 from skewless.errors import DataError, ParameterError
-from skewless.histogram import Histogram, bucket_count, bucket_of
+from skewless.histogram import Histogram, bucket_count, bucket_of, rebucketed
 from skewless.planners import KIP, WrapAround
 from skewless.policy import Policy
 from skewless.routing import Routing
@@ -131,7 +131,7 @@ def test_a_policy_of_fewer_workers_is_that_policy(cls: type[Policy]) -> None:
     scaling.start_with(6)
     policy = Elastic(cls(8), scaling)
     found = policy.learn(counts(8), None)
-    alone = cls(6).learn(rebucketed(counts(8), bucket_count(6)), None)
+    alone = cls(6).learn(rebucketed(counts(8), bucket_count(6), 0), None)
     assert found.n_workers == 8
     assert (found.hot, found.buckets.tolist()) == (alone.hot, alone.buckets.tolist())
     keys = np.arange(5_000, dtype=np.uint64)
@@ -158,7 +158,7 @@ def test_short_batches_retire_workers_and_long_ones_bring_them_back() -> None:
         policy.scale(load, 1.0, 20_000, 500)
         routing = policy.learn(counts(8), routing)
         seen.append(used_workers(routing))
-        loads = routing.loads(rebucketed(counts(8), len(routing.buckets)))
+        loads = routing.loads(rebucketed(counts(8), len(routing.buckets), 0))
         assert loads[seen[-1] :].sum() == 0
         assert loads.max() / loads[: seen[-1]].mean() < 1.05
     assert seen[:8] == [7, 6, 5, 4, 3, 2, 2, 2]
@@ -181,13 +181,15 @@ def test_what_need_not_move_stays_when_a_worker_is_retired() -> None:
 
 def test_a_run_goes_on_with_the_workers_of_the_one_before() -> None:
     policy = Elastic(WrapAround(8), ActiveWorkers(2, 8))
-    policy.resume(Routing(8, {7: {0: 1.0}}, np.arange(2048) % 5))
-    assert policy.workers.active == 5
+    policy.resume(used_workers(Routing(8, {7: {0: 1.0}}, np.arange(2048) % 5)))
+    assert policy.workers.active == policy.current.n_workers == 5
     assert used_workers(policy.learn(counts(8), None)) == 5
-    policy.resume(Routing.hashing(8))
+    policy.resume(used_workers(Routing.hashing(8)))
     assert policy.workers.active == 8
-    policy.resume(Routing(8, buckets=[0]))
+    policy.resume(1)
     assert policy.workers.active == 2
+    policy.resume(used_workers(Routing.shuffling(8)))
+    assert policy.workers.active == 8
 
 
 def test_without_a_time_nothing_is_decided() -> None:
@@ -227,13 +229,13 @@ def test_fewer_buckets_that_divide_the_number_are_counted_exactly(before: int, a
     keys = np.random.default_rng(1).integers(0, 2**63, 30_000).astype(np.uint64)
     told = Histogram([], [], np.bincount(bucket_of(keys, before), minlength=before))
     expected = np.bincount(bucket_of(keys, after), minlength=after)
-    assert rebucketed(told, after).tail.tolist() == expected.tolist()
+    assert rebucketed(told, after, 0).tail.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(("before", "after"), [(204, 208), (208, 204), (3, 7), (7, 3), (1, 5)])
 def test_other_buckets_get_their_overlap(before: int, after: int) -> None:
     tail = np.random.default_rng(2).integers(0, 100, before)
-    found = rebucketed(Histogram([5], [9], tail), after)
+    found = rebucketed(Histogram([5], [9], tail), after, 0)
     assert found.keys.tolist() == [5]
     assert int(found.tail.sum()) == int(tail.sum())
     for j in range(after):  # by the definition: the overlap of two ranges

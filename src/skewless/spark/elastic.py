@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import time
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 
 from skewless.active_workers import ActiveWorkers, Elastic
 from skewless.errors import ParameterError
 from skewless.policy import Policy
 from skewless.spark.policies import PolicyLike, resolve_policy
+from skewless.state_store.job import Job
+from skewless.state_store.manifest import Manifest
 
-__all__ = ["ElasticLike", "elastic_policy"]
+__all__ = ["ElasticLike", "StatefulScaling", "elastic_policy"]
 
 ElasticLike = ActiveWorkers | tuple[int, int]
 
@@ -57,3 +63,46 @@ def elastic_policy(
             f"{policy!r}; take policy='wrap_around', or leave it out."
         )
     return Elastic(chosen, scaling), chosen.n_workers
+
+
+class StatefulScaling:
+    """Gives each batch of a stateful stream the policy for as many workers as the ones before ask for.
+
+    Another number of workers is another routing, so the states move with their keys; a worker here is a
+    partition, and the reducer of its keys.
+
+    Parameters
+    ----------
+    policy
+        The policy that can be remade.
+    clock
+        Seconds that only grow.
+    """
+
+    def __init__(self, policy: Elastic, clock: Callable[[], float] = time.monotonic) -> None:
+        self.policy = copy.deepcopy(policy)
+        self._clock = clock
+        self._resumed = False
+        self._began: float | None = None
+        self._took: float | None = None
+        self._rows = self._keys = 0
+
+    def begin(self, job: Job) -> Job:
+        """Return the job with the policy for the batch that begins now."""
+        now = self._clock()
+        if not self._resumed:
+            self._resumed = True
+            newest = job.store.newest()
+            if newest is not None:
+                self.policy.resume(newest.routing.n_workers)
+        if self._began is not None and self._took is not None:
+            self.policy.scale(self._took, now - self._began, self._rows, self._keys)
+        self._began, self._took = now, None
+        return job._replace(policy=self.policy.current)
+
+    def finish(self, manifest: Manifest) -> None:
+        """Take note of what the batch took, once its output is handed over."""
+        if self._began is not None:
+            self._took = self._clock() - self._began
+        self._rows = int(manifest.records[-1]["rows"]) if manifest.records else 0
+        self._keys = manifest.n_keys

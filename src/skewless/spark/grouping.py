@@ -51,8 +51,8 @@ def group_by(
     strict
         Batch only: refuse, instead of falling back, where a policy cannot be used as it is.
     elastic
-        Windows on a stream only: ``(fewest, most)`` active workers, or `ActiveWorkers` with an interval
-        and thresholds; ``most`` is the number of workers. Batches that take nearly their interval
+        Streaming only: ``(fewest, most)`` active workers, or `ActiveWorkers` with an interval and
+        thresholds; ``most`` is the number of workers. Batches that take nearly their interval
         activate one more, and short ones retire one.
 
     Returns

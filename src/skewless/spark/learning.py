@@ -23,7 +23,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from skewless.active_workers import Elastic
+from skewless.active_workers import Elastic, used_workers
 from skewless.errors import DataError
 from skewless.histogram import Histogram, bucket_of
 from skewless.operations.batch_metrics import Timing
@@ -110,7 +110,7 @@ class Loop:
         self.monitor = Monitor(log.folder)
         self.monitor.remember(self.version, self.routing)
         if isinstance(self.policy, Elastic):
-            self.policy.resume(self.routing)
+            self.policy.resume(used_workers(self.routing))
         self._warm_up()
 
     def _warm_up(self) -> None:

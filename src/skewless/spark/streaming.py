@@ -125,11 +125,6 @@ class StreamGroups:
         """
         from skewless.spark.stateful import stateful
 
-        if isinstance(self._policy, Elastic):
-            raise ParameterError(
-                "stateful: elastic= is for windows; a stateful stream takes another number of workers "
-                "when it is started anew. Leave it out."
-            )
         args = self._df, self._keys, self._policy, self._workers, self._state
         return stateful(*args, update, state_schema, output_schema, **options)
 
