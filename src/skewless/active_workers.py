@@ -101,7 +101,9 @@ class ActiveWorkers:
         self._rule = self._from(high)
 
     def __repr__(self) -> str:
-        return f"ActiveWorkers({self.low}, {self.high})"
+        plain = {"interval_s": None, "threshold": 0.9, "step": 0.1, "patience": 3}
+        rest = [f", {k}={getattr(self, k)!r}" for k, v in plain.items() if getattr(self, k) != v]
+        return f"ActiveWorkers({self.low}, {self.high}{''.join(rest)})"
 
     @property
     def active(self) -> int:

@@ -96,6 +96,12 @@ def test_workers_follow_a_rate_that_rises_and_falls() -> None:
     assert over == 0
 
 
+def test_a_policy_is_told_with_what_differs_from_the_defaults() -> None:
+    policy = Elastic(WrapAround(8), ActiveWorkers(2, 8, interval_s=10, patience=2))
+    assert repr(policy) == "Elastic(WrapAround(8), ActiveWorkers(2, 8, interval_s=10, patience=2))"
+    assert repr(ActiveWorkers(1, 2)) == "ActiveWorkers(1, 2)"
+
+
 def test_bad_parameters_say_what_is_wrong() -> None:
     for bad, words in (
         ({"low": 0, "high": 2}, "low must be an int of at least 1, got 0"),

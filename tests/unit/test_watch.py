@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -191,13 +192,13 @@ def _get(url: str) -> str:
         return reply.read().decode()
 
 
-def _started(*arguments: str) -> subprocess.Popen[str]:
+def _started(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-u", "-c", "from skewless.cli import main; main()", "watch", *arguments],
-        stdout=subprocess.PIPE,
+        stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm"},
     )
 
 
@@ -223,3 +224,24 @@ def test_ctrl_c_ends_it_cleanly_in_the_terminal_and_as_a_page(file: MetricsFile)
         finally:
             process.kill()
             process.communicate()
+
+
+def test_ctrl_c_ends_the_live_picture_of_a_terminal(file: MetricsFile) -> None:
+    screen, terminal = os.openpty()
+    process = _started(str(file.folder), "--every", "0.1", stdout=terminal)
+    os.close(terminal)
+    try:
+        seen = b""
+        while b"xxhash64 of the key" not in seen:
+            seen += os.read(screen, 10_000)
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(OSError):  # the terminal is gone when the process is
+            while chunk := os.read(screen, 10_000):
+                seen += chunk
+        _, errors = process.communicate(timeout=60)
+        assert (process.returncode, errors) == (0, "")
+        assert seen.endswith(b"\x1b[?25h")  # the cursor is back
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(screen)

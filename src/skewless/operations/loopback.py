@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socketserver
 import threading
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -112,6 +113,11 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *arguments: Any) -> None:
         self.lock = threading.Lock()
         super().__init__(*arguments)
+
+    def server_bind(self) -> None:
+        """Bind without asking a name server what this machine is called, as the base does."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = _ADDRESS, int(self.server_address[1])
 
 
 class _Handler(BaseHTTPRequestHandler):
