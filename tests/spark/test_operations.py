@@ -108,18 +108,16 @@ def stream_keys(spark, folder: Path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:skewless. policy version:UserWarning")
 def test_a_query_goes_on_with_other_workers_another_policy_or_none(spark, tmp_path) -> None:
-    table = streams.rows(5_000, seconds=30)
+    table = streams.rows(1_500, seconds=30)
     state = str(tmp_path / "state")
     steps = [
         {"policy": "wrap_around", "workers": 4, "state": state},
-        {"policy": "wrap_around", "workers": 3, "state": state},
-        {"policy": "dalton", "workers": 5, "state": state},
+        {"policy": "kip", "workers": 3, "state": state},
         {"policy": "local"},
-        {"policy": "kip", "elastic": (2, 4), "state": state},
     ]
     newest = []
     for number, options in enumerate(steps):
-        streams.write(tmp_path / "in", table.slice(1_000 * number, 1_000), 1, first=number)
+        streams.write(tmp_path / "in", table.slice(500 * number, 500), 1, first=number)
         stream = streams.stream(spark, tmp_path / "in")
         windows, frame = counted(skewless.group_by(stream, "k", **options))
         streams.run(frame, tmp_path / "ours")
@@ -131,10 +129,10 @@ def test_a_query_goes_on_with_other_workers_another_policy_or_none(spark, tmp_pa
     assert newest == sorted(newest)
     shown = history(state)
     assert shown.damaged == []
-    assert {version.workers for version in shown.versions} == {4, 3, 5}
+    assert {version.workers for version in shown.versions} == {4, 3}
     expected = streams.run(plain(spark, tmp_path / "in"), tmp_path / "plain")
     assert streams.read(tmp_path / "ours") == expected
-    assert MetricsFile(state).read().batches[-1].rows == 1_000
+    assert [one.rows for one in MetricsFile(state).read().batches] == [500, 500]
 
 
 @pytest.mark.slow
