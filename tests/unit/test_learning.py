@@ -183,7 +183,10 @@ def test_short_batches_leave_workers_without_rows_and_a_restart_keeps_it_so(
     assert all(sum(b.loads[b.active :]) == 0 for b in noted)
     assert noted[-1].max_over_mean < 1.1
     assert noted[-1].n_keys == 5_000
-    assert loop.log.read(loop.version).facts["scaling"]
+    facts = loop.log.read(loop.version).facts
+    assert facts["scaling"]
+    assert facts["max_over_mean"] < 1.1
+    assert [record.active for record in loop.records] == [4, 4, 3, 2, 2, 2]
     assert policy.workers.active == N  # the user's object is left alone
     again = Loop(PolicyLog(tmp_path), policy, N, 0, BUCKETS)
     again.learn(6, metrics(again, skewed(6), again.version), timing(6, 8.5))

@@ -55,11 +55,14 @@ class BatchRecord(NamedTuple):
     """int64, (n_workers,): rows per worker."""
     histogram: Histogram
     """Heavy keys and bucket totals of the batch."""
+    active: int | None = None
+    """Workers that its routing gave anything to; ``None`` if the routing is not known any more."""
 
     @property
     def max_over_mean(self) -> float:
-        """Rows of the fullest worker over the mean."""
-        return float(self.loads.max() / self.loads.mean()) if self.rows else 1.0
+        """Rows of the fullest worker over the mean of the active ones."""
+        active = self.active or len(self.loads)
+        return float(self.loads.max() * active / self.loads.sum()) if self.rows else 1.0
 
 
 def observed(
@@ -129,6 +132,7 @@ class Loop:
         try:
             n_keys = metrics["n_keys"] if "n_keys" in metrics else None  # noqa: SIM401 - a Row
             noted = self.monitor.note(record, self._name, timing or Timing(), n_keys)
+            self.records[-1] = record = record._replace(active=noted.active)
             if isinstance(self.policy, Elastic):
                 self.policy.scale(noted.timing.seconds, noted.interval_s, noted.rows, noted.n_keys)
             self._follow(batch, record)
