@@ -281,7 +281,7 @@ class _JvmListener:
                 if name in self.listener.loops:
                     # Spark's own pickle of its own row, over the socket that PySpark trusts.
                     row = cloudpickle.loads(self._rows.toPyRow(metrics[name]))
-                    # One call for all of it; the text is a few times the size of the row.
+                    # Its times and offsets as one text: one call, not one for each field.
                     timing = Timing.of(progress.json())
                     self.listener.learn(name, int(progress.batchId()), row, timing)
         except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
