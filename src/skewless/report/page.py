@@ -19,7 +19,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("The HTML report", "report", "plotly") from error
 
-__all__ = ["heatmaps", "save", "show"]
+__all__ = ["heatmaps", "library", "render", "save", "show"]
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --paper: #fff; --line: #d5dae3; --soft: #5b6577; }
@@ -103,11 +103,35 @@ def show(figure: go.Figure) -> str:
 
 def save(path: Path, title: str, lead: str, sections: Sequence[str]) -> None:
     """Write the page, with the plotting library inside; `lead` is text, `sections` are HTML."""
+    write(path, render(title, lead, sections, script=f"<script>{get_plotlyjs()}</script>"))
+
+
+def render(
+    title: str, lead: str, sections: Sequence[str], *, script: str, refresh_s: int | None = None
+) -> str:
+    """Return the page as text.
+
+    Parameters
+    ----------
+    title, lead
+        Text.
+    sections
+        HTML.
+    script
+        HTML that brings the plotting library.
+    refresh_s
+        Seconds after which a browser loads the page again; ``None`` for never.
+    """
     name = html.escape(title)
-    text = (
+    again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s}">'
+    return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">{again}'
+        f"<style>{_STYLE}</style>{script}</head><body>"
         f"<h1>{name}</h1><p>{html.escape(lead)}</p>{''.join(sections)}</body></html>"
     )
-    write(path, text)
+
+
+def library() -> bytes:
+    """Return the plotting library's script, for pages that load it from the address they come from."""
+    return str(get_plotlyjs()).encode()

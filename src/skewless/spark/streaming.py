@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
+from skewless.active_workers import Elastic
 from skewless.errors import DataError, ParameterError
 from skewless.histogram import bucket_count
 from skewless.policy import Policy
@@ -234,6 +235,23 @@ class WindowedGroups:
         """What each micro-batch observed, since the frame was made."""
         return [] if self._loop is None else list(self._loop.records)
 
+    def metrics(self) -> DataFrame:
+        """Return the metrics of the query, one row per micro-batch, runs before this one included.
+
+        Raises
+        ------
+        DataError
+            Nothing is routed, or no batch has been noted yet.
+        """
+        if self._loop is None:
+            raise DataError(
+                f"metrics: policy {self._groups._policy!r} routes nothing, so nothing is noted; take a "
+                "policy that learns, and state=."
+            )
+        from skewless.spark.query_metrics import read_metrics
+
+        return read_metrics(self._groups._df.sparkSession, str(self._loop.log.folder))
+
     @property
     def idle(self) -> bool:
         """Whether the loop has learned from everything that it was told so far."""
@@ -320,6 +338,7 @@ class WindowedGroups:
                 n,
                 max(2 * n, 64),
                 n_buckets,
+                count_keys=isinstance(policy, Elastic),
             ),
         )
         routed = watched.drop(_HASH, _BUCKET, _VERSION)
