@@ -13,16 +13,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from skewless.errors import DataError, did_you_mean
 from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
-from skewless.spark.versions import to_arrow
+from skewless.spark.versions import arrow_schema, session_zone, to_arrow
 
 __all__ = ["Prepared", "aggregate_batch", "check_sample", "combine", "first_groups"]
 
@@ -66,8 +65,8 @@ class Prepared:
                     f"{verb}: {_of(aggregator)} names a column {field.name!r}, which the result "
                     "already has; rename it."
                 )
-        self.aggregator.state_schema = _arrow_schema(self.state, df.sparkSession)
-        self.aggregator.result_schema = _arrow_schema(self.result, df.sparkSession)
+        self.aggregator.state_schema = arrow_schema(self.state, session_zone(df.sparkSession))
+        self.aggregator.result_schema = arrow_schema(self.result, session_zone(df.sparkSession))
 
     def merged(self) -> list[Column]:
         """Return Spark's aggregates over the states: native merges, and a list of what Python merges."""
@@ -87,7 +86,7 @@ class Prepared:
         """Return the `kept` columns of a merged frame and the result columns."""
         schema = StructType([*kept, *self.result.fields])
         aggregator = self.aggregator
-        out = _arrow_schema(schema, merged.sparkSession)
+        out = arrow_schema(schema, session_zone(merged.sparkSession))
         names, n_kept = [f.name for f in self.state.fields], len(kept)
         parts = [f.name for f in self.by_merge]
 
@@ -105,10 +104,6 @@ class Prepared:
                 )
 
         return merged.mapInArrow(finish_batches, schema)
-
-
-def _arrow_schema(schema: StructType, session: SparkSession) -> pa.Schema:
-    return to_arrow_schema(schema, timezone=session.conf.get("spark.sql.session.timeZone"))
 
 
 def _of(aggregator: Aggregator) -> str:
@@ -183,7 +178,7 @@ def combine(
     if time is not None:
         heads.append(StructField(time, fields[time].dataType))
     schema = StructType([*heads, *prepared.state.fields])
-    out = _arrow_schema(schema, df.sparkSession)
+    out = arrow_schema(schema, session_zone(df.sparkSession))
     aggregator, inputs, names = prepared.aggregator, prepared.inputs, list(keys.names)
     state_names = prepared.state.fieldNames()
     wanted = list(dict.fromkeys([*names, *([time] if time else []), *inputs]))

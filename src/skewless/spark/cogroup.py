@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from skewless.errors import DataError, ParameterError
@@ -20,7 +19,7 @@ from skewless.spark.batch import count, is_balanced, learned, place_by, worker_o
 from skewless.spark.functions import PAIR_CALLS, GroupFunction, read_function
 from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import LOCAL, SPARK
-from skewless.spark.versions import require_form
+from skewless.spark.versions import arrow_schema, require_form
 from skewless.spark.whole import schema_of
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class CoGroups:
         for name, side in zip(_SIDES, (self._left, self._right), strict=True):
             copies = rowwise is not None and name != rowwise
             groups.append(_grouped(side._df, side._keys, routing, copies=copies))
-        arrow = to_arrow_schema(schema)
+        arrow = arrow_schema(schema)
         call = PAIR_CALLS[function.form](
             "cogroup", function, schema.fieldNames(), arrow.empty_table()
         )

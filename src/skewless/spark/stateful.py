@@ -7,7 +7,6 @@ commits the batch by one manifest and hands the recorded output to the sink.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -31,6 +30,7 @@ from skewless.spark.expressions import needs_salt, routing_column
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.panes import duration_us
 from skewless.spark.policies import AUTO
+from skewless.spark.versions import arrow_schema
 from skewless.spark.whole import schema_of
 from skewless.state_store.fragments import read_file
 from skewless.state_store.job import Job, StateBatch, batches, run_batch
@@ -206,13 +206,8 @@ def _single_owner(verb: str, policy: Policy | Routing | str, n_workers: int) -> 
 
 
 def _arrow(verb: str, what: str, schema: StructType) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    # Before 4.2 the zone is always UTC.
-    has_zone = "timezone" in inspect.signature(to_arrow_schema).parameters
-    zone: dict[str, Any] = {"timezone": "UTC"} if has_zone else {}
     try:
-        return to_arrow_schema(schema, **zone)
+        return arrow_schema(schema)
     except Exception as error:
         raise DataError(f"{verb}: {what} has a type that Arrow has not: {error}") from error
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from skewless.errors import DataError
 
-__all__ = ["require_form", "to_arrow", "version_of"]
+__all__ = ["arrow_schema", "require_form", "session_zone", "to_arrow", "version_of"]
 
 
 def version_of(session: SparkSession) -> tuple[int, int]:
@@ -34,14 +36,26 @@ def require_form(session: SparkSession, verb: str, form: str) -> None:
         )
 
 
+def arrow_schema(schema: StructType, zone: str = "UTC") -> pa.Schema:
+    """Return a schema as Spark hands it to Python; before Spark 4.2 the time zone is always UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if "timezone" not in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema)
+    return to_arrow_schema(schema, timezone=zone)
+
+
+def session_zone(session: SparkSession) -> str:
+    """Return the time zone of a session."""
+    return str(session.conf.get("spark.sql.session.timeZone"))
+
+
 def to_arrow(df: DataFrame) -> pa.Table:
     """Return the rows as an Arrow table on the driver; Spark before 4.0 has no public way to."""
     if hasattr(df, "toArrow"):
         return df.toArrow()
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     older: Any = df
     batches = older._collect_as_arrow()
     if not batches:
-        return to_arrow_schema(df.schema).empty_table()
+        return arrow_schema(df.schema).empty_table()
     return pa.Table.from_batches(batches)
