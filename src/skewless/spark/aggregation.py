@@ -8,7 +8,7 @@ once; columns without a native merge are listed per key, and merged in Python ju
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,21 @@ from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
 
-__all__ = ["Prepared", "aggregate_batch", "check_sample", "combine", "first_groups"]
+__all__ = [
+    "BUFFER_ROWS",
+    "Prepared",
+    "aggregate_batch",
+    "arrow_schema",
+    "buffered",
+    "check_sample",
+    "codes",
+    "combine",
+    "first_groups",
+    "update_states",
+]
 
 #: Rows that the combine stage holds before it emits their states.
-_BUFFER_ROWS = 131_072
+BUFFER_ROWS = 131_072
 #: Column of the states that Python merges, listed per key.
 _PARTS = "__skewless_parts"
 
@@ -65,11 +76,14 @@ class Prepared:
                     f"{verb}: {_of(aggregator)} names a column {field.name!r}, which the result "
                     "already has; rename it."
                 )
-        self.aggregator.state_schema = _arrow_schema(self.state, df.sparkSession)
-        self.aggregator.result_schema = _arrow_schema(self.result, df.sparkSession)
+        self.aggregator.state_schema = arrow_schema(self.state, df.sparkSession)
+        self.aggregator.result_schema = arrow_schema(self.result, df.sparkSession)
 
-    def merged(self) -> list[Column]:
-        """Return Spark's aggregates over the states: native merges, and a list of what Python merges."""
+    def merged(self, where: Column | None = None) -> list[Column]:
+        """Return Spark's aggregates over the states: native merges, and a list of what Python merges.
+
+        Rows for which `where` does not hold have no state.
+        """
         native = [
             NATIVE_MERGES[self.aggregator.merges[f.name]](F.col(quoted(f.name)))
             .cast(f.dataType)
@@ -80,13 +94,15 @@ class Prepared:
         if not self.by_merge:
             return native
         parts = F.struct(*[F.col(quoted(f.name)) for f in self.by_merge])
+        if where is not None:
+            parts = F.when(where, parts)  # a list leaves nulls out
         return [*native, F.collect_list(parts).alias(_PARTS)]
 
     def finish(self, merged: DataFrame, kept: Sequence[StructField]) -> DataFrame:
         """Return the `kept` columns of a merged frame and the result columns."""
         schema = StructType([*kept, *self.result.fields])
         aggregator = self.aggregator
-        out = _arrow_schema(schema, merged.sparkSession)
+        out = arrow_schema(schema, merged.sparkSession)
         names, n_kept = [f.name for f in self.state.fields], len(kept)
         parts = [f.name for f in self.by_merge]
 
@@ -106,7 +122,8 @@ class Prepared:
         return merged.mapInArrow(finish_batches, schema)
 
 
-def _arrow_schema(schema: StructType, session: SparkSession) -> pa.Schema:
+def arrow_schema(schema: StructType, session: SparkSession) -> pa.Schema:
+    """Return a schema in Arrow's types, with the session's time zone."""
     return to_arrow_schema(schema, timezone=session.conf.get("spark.sql.session.timeZone"))
 
 
@@ -160,6 +177,7 @@ def combine(
     prepared: Prepared,
     time: str | None = None,
     pane_us: int | None = None,
+    packed: tuple[StructType, Callable[[pa.Table], pa.Table]] | None = None,
 ) -> DataFrame:
     """Return one state per task, key and pane: the combine stage.
 
@@ -176,47 +194,58 @@ def combine(
         stands where it would on the rows. Rows without a time are dropped, as Spark's windows do.
     pane_us
         Length of a pane, microseconds; panes start at the epoch.
+    packed
+        What to make of the key columns, the time and the states before they leave the task, and the
+        schema of that.
     """
     fields = {f.name: f for f in df.schema.fields}
     heads = [StructField(n, fields[n].dataType) for n in keys.names]
     if time is not None:
         heads.append(StructField(time, fields[time].dataType))
     schema = StructType([*heads, *prepared.state.fields])
-    out = _arrow_schema(schema, df.sparkSession)
+    out = arrow_schema(schema, df.sparkSession)
     aggregator, inputs, names = prepared.aggregator, prepared.inputs, list(keys.names)
     state_names = prepared.state.fieldNames()
     wanted = list(dict.fromkeys([*names, *([time] if time else []), *inputs]))
 
     def combine_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in _buffered(batches, _BUFFER_ROWS):
+        for rows in buffered(batches, BUFFER_ROWS):
             if time is not None:
                 rows = rows.filter(rows[time].is_valid())  # noqa: PLW2901
             if rows.num_rows == 0:
                 continue
             order, starts = _groups(rows, names, time, pane_us)
             rows = rows.take(pa.array(order))  # noqa: PLW2901
-            states = aggregator.update_groups(rows.select(inputs), starts)
-            if states.num_rows != len(starts) - 1:
-                raise DataError(
-                    f"{_of(aggregator)}.update_groups returned {states.num_rows} states for "
-                    f"{len(starts) - 1} groups."
-                )
+            states = update_states(aggregator, rows.select(inputs), starts)
             first = rows.select(names).take(pa.array(starts[:-1]))
             columns = [*first.columns]
             if time is not None:
                 # Within a group the rows are in the order of their time: the last is the latest.
                 columns.append(rows[time].take(pa.array(starts[1:] - 1)))
             columns += [states[name] for name in state_names]
-            yield from (
-                pa.table([c.cast(f.type) for c, f in zip(columns, out, strict=True)], schema=out)
-                .combine_chunks()
-                .to_batches()
-            )
+            cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
+            found = pa.table(cast, schema=out)
+            if packed is not None:
+                found = packed[1](found)
+            yield from found.combine_chunks().to_batches()
 
-    return df.select(*[F.col(quoted(c)) for c in wanted]).mapInArrow(combine_batches, schema)
+    layout = schema if packed is None else packed[0]
+    return df.select(*[F.col(quoted(c)) for c in wanted]).mapInArrow(combine_batches, layout)
 
 
-def _buffered(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
+def update_states(aggregator: Aggregator, rows: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
+    """Return one state per group of rows, or raise `DataError` if there are more or fewer."""
+    states = aggregator.update_groups(rows, starts)
+    if states.num_rows != len(starts) - 1:
+        raise DataError(
+            f"{_of(aggregator)}.update_groups returned {states.num_rows} states for "
+            f"{len(starts) - 1} groups."
+        )
+    return states
+
+
+def buffered(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
+    """Yield the batches of a task as tables of at least so many rows, the last one excepted."""
     held: list[pa.RecordBatch] = []
     length = 0
     for batch in batches:
@@ -233,7 +262,7 @@ def _groups(
     rows: pa.Table, keys: list[str], time: str | None, pane_us: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return an order that sorts rows by (pane, key, time), and where each (pane, key) starts."""
-    columns = [_codes(rows[name]) for name in keys]
+    columns = [codes(rows[name]) for name in keys]
     if time is not None and pane_us is not None:
         times = rows[time].cast(pa.timestamp("us", rows[time].type.tz)).to_numpy().astype(np.int64)
         panes = np.floor_divide(times, pane_us)
@@ -249,7 +278,7 @@ def _groups(
     return order, np.append(np.flatnonzero(changed), len(order)).astype(np.int64)
 
 
-def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+def codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return equal integers for equal values: dictionary codes, or the key hash of a nested value."""
     if pa.types.is_nested(column.type):
         from skewless.keys import hash64  # compiles kernels: only where they are needed
