@@ -64,9 +64,14 @@ def spans(windows: oracle.Windows, size: int):
     return {(end - size, end, key): result(values) for (end, key), values in windows.items()}
 
 
-@pytest.mark.parametrize("policy", ["local", "dalton", "wrap_around"])
 @pytest.mark.parametrize(
-    ("mode", "slide"), [("append", "4 seconds"), ("update", "4 seconds"), ("update", None)]
+    ("policy", "mode", "slide"),
+    [
+        ("local", "append", "4 seconds"),
+        ("wrap_around", "append", "4 seconds"),
+        ("dalton", "update", "4 seconds"),
+        ("local", "update", None),
+    ],
 )
 def test_each_batch_emits_what_the_reference_does(
     spark, tables, folder, tmp_path, policy, mode, slide

@@ -8,15 +8,18 @@ Nothing here blocks a batch, and no error in here reaches the query.
 from __future__ import annotations
 
 import atexit
+import base64
 import contextlib
 import copy
 import json
 import logging
 import threading
+import time
 import weakref
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +40,11 @@ __all__ = ["BatchRecord", "Loop", "follow", "observed"]
 _KEPT_RECORDS, _KEPT_BYTES = 1000, 10_000_000
 #: Batches among which the largest says how many rows a policy learns from.
 _RECENT = 8
+#: Max/mean load up to which a routing stays in force, and the part of a fair share below which a key that
+#: it splits counts as gone.
+_BALANCED, _GONE = 1.1, 0.05
+#: Rows per worker below which a batch does not outweigh what was known.
+_JUDGED = 100
 
 _log = logging.getLogger("skewless")
 
@@ -69,10 +77,16 @@ def observed(
     n_workers: int,
     n_hot: int,
     n_buckets: int,
+    sync: Column | None = None,
 ) -> list[Column]:
-    """Return the metrics that a batch reports: rows, policy version, loads, heavy keys, buckets."""
+    """Return the metrics that a batch reports: rows, policy version, loads, heavy keys, buckets.
+
+    In exact mode also the SYNC messages of its tasks.
+    """
     tracked = max(1024, 8 * n_hot)
+    messages = [] if sync is None else [F.collect_list(sync).alias("syncs")]
     return [
+        *messages,
         F.count(F.lit(1)).alias("rows"),
         F.max(version).alias("version"),
         _top(worker, n_workers).alias("loads"),
@@ -84,6 +98,16 @@ def observed(
 def _top(column: Column, n_values: int) -> Column:
     # The sketch counts exactly while it tracks more items than there are values.
     return F.call_function("approx_top_k", column, F.lit(n_values), F.lit(2 * n_values + 64))
+
+
+class Synchronises(Protocol):
+    """What decides in exact mode when to publish, and what."""
+
+    def due(self, batch: int, lag: int, messages: Sequence[bytes], now_s: float) -> bool:
+        """Take what a batch reported; say whether it is time to publish."""
+
+    def publish(self, folder: Path, version: int) -> None:
+        """Write what the tasks of a version begin with."""
 
 
 class Loop:
@@ -99,6 +123,8 @@ class Loop:
         self.records: deque[BatchRecord] = deque(maxlen=_KEPT_RECORDS)
         self._sizes: deque[int] = deque(maxlen=_RECENT)
         self._known: Histogram | None = None
+        self._made_for: dict[int, float] = {}
+        self.syncs: Synchronises | None = None
         entry = log.newest(n_workers, seed)
         self.routing = entry.routing if entry else Routing.hashing(n_workers, seed=seed)
         self.version = entry.version if entry else 0
@@ -119,29 +145,74 @@ class Loop:
         self.records.append(record)
         try:
             self._note(record)
-            self._follow(batch, record)
+            if self.syncs is None:
+                self._follow(batch, record)
+            else:
+                self._synchronise(self.syncs, batch, record, _messages(metrics["syncs"]))
         finally:
             self.busy = False
 
     def _follow(self, batch: int, record: BatchRecord) -> None:
         routing = self.routing
         if self.policy is not None:
-            routing = self.policy.learn(self._recent(record), self.routing)
+            recent = self._recent(record)
+            routing = self._settled(self.policy.learn(recent, self.routing), recent)
         if routing != self.routing or not self._is_on_disk():
             self.routing = routing
             self._write(batch=batch, rows=record.rows, max_over_mean=record.max_over_mean)
 
+    def _settled(self, learned: Routing, recent: Histogram) -> Routing:
+        """Return what was learned, or the routing in force if that still does as well.
+
+        Counts of two batches differ by chance, and a policy that follows them would send a key now to
+        two workers, now to three. So a routing stays in force while it balances what was seen, and
+        while the keys that it was made for keep their weight.
+        """
+        loads = self.routing.loads(recent)
+        fair = float(loads.mean())
+        if loads.max() <= _BALANCED * fair and not self._outlived(recent, fair):
+            return self.routing
+        self._made_for = {
+            key: weight / fair for key, weight in _weights(recent).items() if weight > fair / 2
+        }
+        return learned
+
+    def _outlived(self, recent: Histogram, fair: float) -> bool:
+        """Say whether a key has lost half of what the routing was made for, or a split one all of it."""
+        now = _weights(recent)
+        return any(
+            now.get(key, 0) < fair * then / 2 for key, then in self._made_for.items()
+        ) or any(now.get(key, 0) < _GONE * fair for key in self.routing.split_keys.tolist())
+
+    def _synchronise(
+        self, syncs: Synchronises, batch: int, record: BatchRecord, messages: list[bytes]
+    ) -> None:
+        """Learn from every batch; publish when it is due, whether the routing changed or not."""
+        lag = max(0, self.version - record.version)
+        if self.policy is not None:
+            self.routing = self.policy.learn(self._recent(record), self.routing)
+        if syncs.due(batch, lag, messages, time.monotonic()):
+            syncs.publish(self.log.folder, self.log.next_version)
+            self._write(batch=batch, rows=record.rows, max_over_mean=record.max_over_mean)
+
     def _recent(self, record: BatchRecord) -> Histogram:
-        """Return the counts of as many rows as the largest recent batch had.
+        """Return counts of as many rows as the largest recent batch had.
 
         A batch that is smaller, such as the last rows of the day, says little by itself: it is filled
-        up with what was known before, in proportion.
+        up with what was known before. What was known counts for half the rows that the batch has, unless
+        that are too few to judge by, so that a key cools in as many small batches as large ones.
         """
         self._sizes.append(record.rows)
-        recent, missing = record.histogram, max(self._sizes) - record.rows
-        if self._known is not None and missing > 0:
-            recent = recent.plus(self._known, min(1.0, missing / max(1, self._known.total)))
-            recent = recent.top(2 * max(2 * self.n_workers, 64), self.n_buckets, seed=self.seed)
+        recent, size = record.histogram, max(self._sizes)
+        if self._known is not None and record.rows < size:
+            before = min(size - record.rows, max(record.rows // 2, _JUDGED * self.n_workers))
+            share = size / (record.rows + before)
+            recent = (
+                Histogram([], [], np.zeros(self.n_buckets, np.int64), seed=self.seed)
+                .plus(record.histogram, share)
+                .plus(self._known, share * before / max(1, self._known.total))
+                .top(2 * max(2 * self.n_workers, 64), self.n_buckets, seed=self.seed)
+            )
         self._known = recent
         return recent
 
@@ -189,6 +260,15 @@ class Loop:
 
 def _pairs(top: Any) -> list[tuple[int, int]]:
     return [(int(row["item"]), int(row["count"])) for row in top or [] if row["item"] is not None]
+
+
+def _weights(histogram: Histogram) -> dict[int, int]:
+    return dict(zip(histogram.keys.tolist(), histogram.counts.tolist(), strict=True))
+
+
+def _messages(found: Any) -> list[bytes]:
+    """Return the messages as bytes; on Connect they come as text."""
+    return [base64.b64decode(m) if isinstance(m, str) else bytes(m) for m in found or []]
 
 
 def _dense(top: Any, n: int) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -23,14 +24,19 @@ from skewless.spark.keys import KeyColumns
 from skewless.spark.policy_log import PolicyLog
 from skewless.spark.salt import salt_column
 
+if TYPE_CHECKING:
+    from skewless.spark import exact
+
 __all__ = ["StreamRouting"]
 
-_POLICY, _HASH, _WORKER, _VERSION, _BUCKET = (
+_POLICY, _HASH, _WORKER, _VERSION, _BUCKET, _ROUTED, _SYNC = (
     "__skewless_policy",
     "__skewless_hash",
     "__skewless_worker",
     "__skewless_version",
     "__skewless_bucket",
+    "__skewless_routed",
+    "__skewless_sync",
 )
 
 
@@ -41,6 +47,8 @@ class StreamRouting:
     ----------
     df, keys, policy, state
         What `group_by` was given.
+    estimates
+        In exact mode, where a task's loads come from (`skewless.spark.exact`); else ``None``.
     """
 
     def __init__(
@@ -49,9 +57,12 @@ class StreamRouting:
         keys: KeyColumns,
         policy: Policy | Routing | str,
         state: str | None,
+        estimates: str | None = None,
     ) -> None:
         self.df, self.keys, self.policy, self._state = df, keys, policy, state
+        self._estimates = estimates
         self.loop: learning.Loop | None = None
+        self.syncs: exact.Syncs | None = None
 
     @property
     def seed(self) -> int:
@@ -60,6 +71,11 @@ class StreamRouting:
 
     def explain(self) -> list[str]:
         """Say where the policy is kept and how rows are dealt."""
+        if self._estimates is not None:
+            return [
+                f"policy log: {self._state}",
+                f"mode: exact, every task routes row by row, with {self._estimates} loads",
+            ]
         return [f"policy log: {self._state}", f"salt: {salt_column(self.df, self.seed)[1]}"]
 
     def routed(self) -> DataFrame:
@@ -86,16 +102,22 @@ class StreamRouting:
         name = f"skewless-{uuid.uuid4()}"
         learning.follow(session, name, self.loop)
         current = _newest_policy(session, str(log.folder), n, seed, n_buckets)
-        tables = expressions.struct_tables(F.col(_POLICY))
+        source = df.coalesce(1) if self._estimates == "global" else df
         routed = (
-            df.withColumn(_POLICY, current)
+            source.withColumn(_POLICY, current)
             .withColumn(_HASH, self.keys.hash)
             .withColumn(_BUCKET, expressions.bucket_column(F.col(_HASH), n_buckets, seed))
-            .withColumn(_WORKER, expressions.worker_column(tables, F.col(_HASH), salt, n, seed))
             .withColumn(_VERSION, F.col(_POLICY).getField("version"))
-            .drop(_POLICY)
         )
-        watched = routed.observe(
+        sync = None
+        if self._estimates is None:
+            tables = expressions.struct_tables(F.col(_POLICY))
+            worker = expressions.worker_column(tables, F.col(_HASH), salt, n, seed)
+            routed = routed.withColumn(_WORKER, worker)
+        else:
+            routed = self._exactly(routed, self.loop, str(log.folder))
+            sync = F.col(_SYNC)
+        watched = routed.drop(_POLICY).observe(
             name,
             *learning.observed(
                 F.col(_VERSION),
@@ -105,10 +127,28 @@ class StreamRouting:
                 n,
                 max(2 * n, 64),
                 n_buckets,
+                sync,
             ),
         )
-        routed = watched.drop(_HASH, _BUCKET, _VERSION)
+        routed = watched.drop(_HASH, _BUCKET, _VERSION, _SYNC)
         return place(routed, n, F.col(_WORKER)).drop(_WORKER)
+
+    def _exactly(self, rows: DataFrame, loop: learning.Loop, folder: str) -> DataFrame:
+        """Return the rows with their worker, as the policy itself decides it in each task."""
+        from skewless.partitioners.base import Partitioner
+        from skewless.spark import exact
+
+        assert isinstance(self.policy, Partitioner)  # noqa: S101 - checked when the mode was named
+        assert isinstance(loop.policy, Partitioner)  # noqa: S101
+        self.syncs = loop.syncs = exact.Syncs(loop.policy, str(self._estimates))
+        reads = None if self._estimates == "local" else folder
+        route = exact.router(self.policy, reads)
+        return (
+            rows.withColumn(_ROUTED, route(F.col(_HASH), F.col(_VERSION)))
+            .withColumn(_WORKER, F.col(_ROUTED).getField("worker"))
+            .withColumn(_SYNC, F.col(_ROUTED).getField("sync"))
+            .drop(_ROUTED)
+        )
 
 
 def _initial(policy: Policy) -> Routing:

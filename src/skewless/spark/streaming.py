@@ -57,6 +57,8 @@ class StreamGroups:
         watermark: str | None = None,
         panes: bool = True,
         running: bool = False,
+        mode: str = "compiled",
+        estimates: str = "probed",
     ) -> WindowedGroups:
         """Group by event-time windows too.
 
@@ -77,13 +79,20 @@ class StreamGroups:
             Whether a sliding window is the one before it plus the pane that comes, minus the pane that
             leaves, instead of all its panes anew. Needs aggregates that have an inverse, a watermark and
             append mode; late rows are dropped with their pane.
+        mode
+            ``"compiled"``: the policy is condensed to a routing that rows are placed by natively.
+            ``"exact"``: every task runs the policy itself, row by row. The results are the same.
+        estimates
+            In exact mode, where the loads that a task compares come from. ``"probed"``: all tasks, up
+            to a batch before, and then its own rows; ``"local"``: its own rows of this batch alone;
+            ``"global"``: one task routes all rows.
 
         Raises
         ------
         DataError
             `time` is no timestamp column; a duration cannot be read; the slide exceeds the size.
         ParameterError
-            ``running=True`` where it cannot be had.
+            ``running=True`` or ``mode="exact"`` where it cannot be had.
         """
         verb = "window"
         name = self._event_time(verb, time)
@@ -101,9 +110,18 @@ class StreamGroups:
                 f"slide={slide!r}, panes={panes}, watermark={watermark!r}; give those, or leave it out."
             )
         spans = size, slide or size, size_us, slide_us
-        return WindowedGroups(self._parts(), name, watermark, *spans, panes, running)
+        routing = self._routing(mode, estimates)
+        return WindowedGroups(routing, name, watermark, *spans, panes, running)
 
-    def session(self, time: str, gap: str, *, watermark: str | None = None) -> SessionGroups:
+    def session(
+        self,
+        time: str,
+        gap: str,
+        *,
+        watermark: str | None = None,
+        mode: str = "compiled",
+        estimates: str = "probed",
+    ) -> SessionGroups:
         """Group by sessions too: runs of a key's rows with no pause longer than `gap`.
 
         Parameters
@@ -114,11 +132,15 @@ class StreamGroups:
             A duration such as ``"30 minutes"``.
         watermark
             How late a row may be, a duration. ``None`` leaves the stream's own watermark as it is.
+        mode, estimates
+            As for `window`.
 
         Raises
         ------
         DataError
             `time` is no timestamp column; a duration cannot be read.
+        ParameterError
+            ``mode="exact"`` where it cannot be had.
         """
         from skewless.spark.sessions import SessionGroups
 
@@ -126,7 +148,8 @@ class StreamGroups:
         gap_us = _positive("session", "gap", gap)
         if watermark is not None:
             pane_rules.duration_us("session", "watermark", watermark)
-        return SessionGroups(self._parts(), name, watermark, gap, gap_us)
+        routing = self._routing(mode, estimates)
+        return SessionGroups(routing, name, watermark, gap, gap_us)
 
     def stateful(
         self,
@@ -150,8 +173,16 @@ class StreamGroups:
 
     aggregate = agg
 
-    def _parts(self) -> StreamRouting:
-        return StreamRouting(self._df, self._keys, self._policy, self._state)
+    def _routing(self, mode: str, estimates: str) -> StreamRouting:
+        parts = self._df, self._keys, self._policy, self._state
+        if mode == "compiled":
+            return StreamRouting(*parts)
+        if mode != "exact":
+            raise ParameterError(f"window: mode must be 'compiled' or 'exact', got {mode!r}.")
+        from skewless.spark.exact import require_exact
+
+        require_exact(self._policy, self._state, estimates)
+        return StreamRouting(*parts, estimates)
 
     def _event_time(self, verb: str, time: str) -> str:
         name = resolve_column(verb, self._df, time)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField
 
@@ -11,6 +13,9 @@ from skewless.spark.aggregation import Prepared
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.policies import AUTO, LOCAL, SPARK
 from skewless.spark.stream_routing import StreamRouting
+
+if TYPE_CHECKING:
+    from skewless.spark.exact import SyncRecord
 
 __all__ = ["TimedGroups", "checked_aggregates"]
 
@@ -36,6 +41,11 @@ class TimedGroups:
     def batches(self) -> list[learning.BatchRecord]:
         """What each micro-batch observed, since the frame was made."""
         return [] if self._routing.loop is None else list(self._routing.loop.records)
+
+    @property
+    def syncs(self) -> list[SyncRecord]:
+        """In exact mode, the synchronisations of the partitioners so far."""
+        return [] if self._routing.syncs is None else list(self._routing.syncs.records)
 
     @property
     def idle(self) -> bool:
