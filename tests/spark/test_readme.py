@@ -144,3 +144,33 @@ def test_every_example_of_the_page_on_writing_runs(spark: SparkSession, tmp_path
     assert len(list((tmp_path / "out" / "day=today").glob("*.parquet"))) == 3
     assert len(list((tmp_path / "out" / "day=before").glob("*.parquet"))) == 1
     assert len(list((tmp_path / "out" / "ranges").glob("*.parquet"))) == 8
+
+
+def test_every_example_of_the_page_on_streams_in_windows_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    page = README.parent / "docs" / "streaming.md"
+    rate = spark.readStream.format("rate").load()
+    stream = rate.select(
+        F.col("timestamp").alias("ts"),
+        F.concat(F.lit("#"), F.col("value")).alias("hashtag"),
+        F.col("value").alias("likes"),
+    )
+    names: dict[str, object] = {"stream": stream}
+    source = "\n".join(blocks(page)).replace("/shared/", f"{tmp_path}/")
+    exec(compile(source, str(page), "exec"), names)  # noqa: S102 - our own page
+
+    columns = {
+        "tumbling": ["window", "hashtag", "count(1)", "sum(likes)"],
+        "sliding": ["window", "hashtag", "count(1)"],
+        "visits": ["session_window", "hashtag", "count(1)"],
+        "liked": ["window", "hashtag", "posts", "most_common"],
+        "means": ["window", "hashtag", "count(1)", "avg(likes)"],
+        "common": ["window", "hashtag", "posts", "most_common"],
+        "exact": ["window", "hashtag", "count(1)"],
+    }
+    for name, expected in columns.items():
+        frame = names[name]
+        assert isinstance(frame, DataFrame)
+        assert frame.isStreaming
+        assert frame.columns == expected

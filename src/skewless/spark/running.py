@@ -228,6 +228,8 @@ class Running:
         self.totals, self.size, self.slide = totals, size, slide
         self.keys: dict[bytes, _Key] = {}
         self.done: int | None = None
+        self.next_end: int | None = None
+        """End of the next window that will be complete, as of the last `advance`; ``None`` if none is."""
 
     def add(self, end: int, key: bytes, values: tuple[Any, ...]) -> None:
         """Take a closed pane of a key, by its end in microseconds."""
@@ -239,6 +241,7 @@ class Running:
     def advance(self, watermark: int) -> list[Emitted]:
         """Return all windows that end at the watermark or before and were not returned yet."""
         found: list[Emitted] = []
+        after, ends = self._at_or_after(watermark + 1), []
         for key in list(self.keys):
             held = self.keys[key]
             held.waiting.sort(key=_end, reverse=True)
@@ -252,16 +255,16 @@ class Running:
                     end = self._at_or_after(held.waiting[-1][0])
                 else:
                     break
-            self._evict(held, self._at_or_after(watermark + 1))
-            if not (held.inside or held.waiting):
+            self._evict(held, after)
+            if held.inside:
+                ends.append(after)
+            elif held.waiting:
+                ends.append(max(after, self._at_or_after(held.waiting[-1][0])))
+            else:
                 del self.keys[key]
         self.done = watermark if self.done is None else max(self.done, watermark)
+        self.next_end = min(ends, default=None)
         return found
-
-    @property
-    def next_end(self) -> int | None:
-        """End of the next window that will be complete, or ``None`` if there is none."""
-        return min((self._first_end(held) for held in self.keys.values()), default=None)
 
     def _first_end(self, held: _Key) -> int:
         """Return the end of the first window that holds a pane of the key and is still to come."""
