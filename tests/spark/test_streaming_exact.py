@@ -83,3 +83,8 @@ def test_a_planner_decides_no_rows(spark, tmp_path: Path) -> None:
         by.window("ts", "10 seconds", mode="exact")
     with pytest.raises(ParameterError, match="'compiled' or 'exact', got 'precise'"):
         by.window("ts", "10 seconds", mode="precise")
+    shuffled = skewless.group_by(
+        stream.repartition(2, "value"), "value", policy="pkg", workers=2, state=str(tmp_path)
+    )
+    with pytest.raises(ParameterError, match="needs rows straight from the source"):
+        shuffled.window("ts", "10 seconds", mode="exact")

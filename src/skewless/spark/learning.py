@@ -7,26 +7,20 @@ Nothing here blocks a batch, and no error in here reaches the query.
 
 from __future__ import annotations
 
-import atexit
 import base64
-import contextlib
 import copy
 import json
 import logging
-import threading
 import time
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark import cloudpickle
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skewless.errors import DataError
 from skewless.histogram import Histogram, bucket_of
@@ -34,7 +28,7 @@ from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.spark.policy_log import PolicyLog
 
-__all__ = ["BatchRecord", "Loop", "follow", "observed"]
+__all__ = ["BatchRecord", "Loop", "observed"]
 
 #: Batches kept in memory, and bytes of the batch notes after which a new file is begun.
 _KEPT_RECORDS, _KEPT_BYTES = 1000, 10_000_000
@@ -276,109 +270,3 @@ def _dense(top: Any, n: int) -> NDArray[np.int64]:
     for item, count in _pairs(top):
         counts[item] = count
     return counts
-
-
-class _Listener(StreamingQueryListener):
-    """One per Spark session: hands each batch's metrics to the loop that asked for them."""
-
-    def __init__(self) -> None:
-        self.loops: dict[str, Loop] = {}
-        self.lock = threading.Lock()
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do: the loop stays, for a restart of the same frame."""
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Learn from a batch."""
-        progress = event.progress
-        for name, metrics in (progress.observedMetrics or {}).items():
-            self.learn(name, int(progress.batchId), metrics)
-
-    def learn(self, name: str, batch: int, metrics: dict[str, Any]) -> None:
-        """Let the loop of that name learn; whatever fails must not reach the query."""
-        loop = self.loops.get(name)
-        if loop is None:
-            return
-        try:
-            with self.lock:
-                loop.learn(batch, metrics)
-        except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
-            _log.exception("skewless: batch %d taught nothing", batch)
-
-
-class _JvmListener:
-    """The same, called by the JVM: takes from an event the few fields that a loop needs.
-
-    PySpark's own wrapper turns every field of the event into Python objects first, a hundred calls to
-    the JVM and about half a second of two cores for each micro-batch.
-    """
-
-    def __init__(self, listener: _Listener, jvm: Any) -> None:
-        self.listener = listener
-        self._rows = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Learn from a batch."""
-        try:
-            progress = event.progress()
-            metrics = progress.observedMetrics()
-            for name in list(metrics):
-                if name in self.listener.loops:
-                    # Spark's own pickle of its own row, over the socket that PySpark trusts.
-                    row = cloudpickle.loads(self._rows.toPyRow(metrics[name]))
-                    self.listener.learn(name, int(progress.batchId()), row)
-        except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
-            _log.exception("skewless: a batch taught nothing")
-
-    class Java:
-        """What py4j implements."""
-
-        implements: ClassVar[list[str]] = [
-            "org.apache.spark.sql.streaming.PythonStreamingQueryListener"
-        ]
-
-
-def _listen(session: SparkSession, listener: _Listener) -> None:
-    """Register the listener: with the JVM directly where there is one, else as PySpark does."""
-    if hasattr(session, "_jsparkSession"):
-        jvm = session._jvm
-        wrapper = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(  # type: ignore[union-attr]
-            _JvmListener(listener, jvm)
-        )
-        # What PySpark makes when asked for it, and what it removes by.
-        listener._jlistenerobj = wrapper
-    session.streams.addListener(listener)
-
-
-def _leave(session: SparkSession, listener: _Listener) -> None:
-    with contextlib.suppress(Exception):
-        session.streams.removeListener(listener)
-
-
-_listeners: weakref.WeakKeyDictionary[SparkSession, _Listener] = weakref.WeakKeyDictionary()
-
-
-def follow(session: SparkSession, name: str, loop: Loop) -> None:
-    """Let `loop` learn from every batch that reports metrics under `name`."""
-    listener = _listeners.get(session)
-    if listener is None:
-        listener = _listeners[session] = _Listener()
-        _listen(session, listener)
-        # A program may end without stopping Spark; the JVM must not call into it any more.
-        atexit.register(_leave, session, listener)
-    listener.loops[name] = loop

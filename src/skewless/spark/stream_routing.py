@@ -18,7 +18,7 @@ from skewless.errors import DataError
 from skewless.histogram import bucket_count
 from skewless.policy import Policy
 from skewless.routing import Routing, Tables
-from skewless.spark import expressions, learning, policy_reader
+from skewless.spark import expressions, learning, listening, policy_reader
 from skewless.spark.batch import place, worker_of
 from skewless.spark.keys import KeyColumns
 from skewless.spark.policy_log import PolicyLog
@@ -100,7 +100,7 @@ class StreamRouting:
         learner = policy if isinstance(policy, Policy) else None
         self.loop = learning.Loop(log, learner, n, seed, n_buckets)
         name = f"skewless-{uuid.uuid4()}"
-        learning.follow(session, name, self.loop)
+        listening.follow(session, name, self.loop)
         current = _newest_policy(session, str(log.folder), n, seed, n_buckets)
         source = df.coalesce(1) if self._estimates == "global" else df
         routed = (
@@ -115,7 +115,8 @@ class StreamRouting:
             worker = expressions.worker_column(tables, F.col(_HASH), salt, n, seed)
             routed = routed.withColumn(_WORKER, worker)
         else:
-            routed = self._exactly(routed, self.loop, str(log.folder))
+            # Rows wait for the Python worker's answer with all of their columns: the tables must be gone.
+            routed = self._exactly(routed.drop(_POLICY), self.loop, str(log.folder))
             sync = F.col(_SYNC)
         watched = routed.drop(_POLICY).observe(
             name,

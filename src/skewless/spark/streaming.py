@@ -17,6 +17,7 @@ from skewless.policy import Policy
 from skewless.spark import panes as pane_rules
 from skewless.spark.keys import KeyColumns, resolve_column
 from skewless.spark.policies import PolicyLike, resolve_policy
+from skewless.spark.salt import order_repeats
 from skewless.spark.stream_routing import StreamRouting
 from skewless.spark.windowed import WindowedGroups
 
@@ -182,6 +183,11 @@ class StreamGroups:
         from skewless.spark.exact import require_exact
 
         require_exact(self._policy, self._state, estimates)
+        if not order_repeats(self._df):
+            raise ParameterError(
+                "window: mode='exact' needs rows straight from the source: behind a shuffle their order "
+                "may differ when Spark runs a task again, and so would their workers; leave mode= out."
+            )
         return StreamRouting(*parts, estimates)
 
     def _event_time(self, verb: str, time: str) -> str:
