@@ -7,6 +7,7 @@ Metrics and messages reach the driver by `observe`, and the answer is in what th
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import pickle
 import warnings
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark import cloudpickle
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -151,7 +153,8 @@ class Syncs:
 
     def _answer(self) -> bytes:
         if not isinstance(self.policy, CooperativeDalton):
-            return pickle.dumps(self.policy)
+            # By value where the class is of the user's own script, which no task can import.
+            return bytes(cloudpickle.dumps(self.policy))  # type: ignore[no-untyped-call]
         found, self._messages = self._messages, []
         if not found:
             return b""
@@ -245,7 +248,6 @@ def router(policy: Partitioner, folder: str | None) -> Callable[[Column, Column]
     Tasks begin with what is published in the folder, or with nothing if it is ``None``. The message is
     on the last row of a task; all other rows have none.
     """
-    made = pickle.dumps(policy)
 
     def route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
         task: Task | None = None
@@ -258,7 +260,7 @@ def router(policy: Partitioner, folder: str | None) -> Callable[[Column, Column]
                 yield _routed(held, None)
             if task is None:
                 begins_with = _published(folder, versions[0].as_py()) if folder else b""
-                task = Task(pickle.loads(made), _task_number(), begins_with)  # noqa: S301 - our own
+                task = Task(copy.deepcopy(policy), _task_number(), begins_with)
             held = task.route(np.ascontiguousarray(hashes.to_numpy().view(np.uint64)))
         if held is not None and task is not None:
             yield _routed(held, task.message())

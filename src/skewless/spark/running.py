@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import pickle
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -200,7 +201,7 @@ class _Key:
 
 
 class Running:
-    """Running totals of many keys; pickles, and is all that a query remembers of them.
+    """Running totals of many keys; `dump` is all that a query remembers of them.
 
     Parameters
     ----------
@@ -230,6 +231,21 @@ class Running:
         self.done: int | None = None
         self.next_end: int | None = None
         """End of the next window that will be complete, as of the last `advance`; ``None`` if none is."""
+
+    def dump(self) -> bytes:
+        """Return all that is remembered, as a pickle of plain values: no class of ours or of a user."""
+        held = {
+            key: (list(each.inside), each.waiting, each.total) for key, each in self.keys.items()
+        }
+        return pickle.dumps((self.done, held))
+
+    def load(self, content: bytes) -> Running:
+        """Remember what `dump` returned; return itself."""
+        self.done, held = pickle.loads(content)  # noqa: S301 - what `dump` made, kept by Spark
+        for key, (inside, waiting, total) in held.items():
+            each = self.keys[key] = _Key()
+            each.inside, each.waiting, each.total = deque(inside), waiting, total
+        return self
 
     def add(self, end: int, key: bytes, values: tuple[Any, ...]) -> None:
         """Take a closed pane of a key, by its end in microseconds."""

@@ -172,7 +172,7 @@ def running_windows(
     of_time = F.window(F.col(quoted(time)), f"{pane} microseconds").alias(_PANE)
     rows = panes.select(of_time, _SLOT, _END, _KEY, _STATE)
     emitted = rows.groupBy(_SLOT).applyInPandasWithState(
-        _stepper(Running(totals, size, slide)),
+        _stepper(totals, size, slide),
         _PACKED,
         "running binary",
         "append",
@@ -204,13 +204,14 @@ def _packer(keys: list[str], time: str, pane_us: int) -> Callable[[pa.Table], pa
 
 
 def _stepper(
-    fresh: Running,
+    totals: Totals, size: int, slide: int
 ) -> Callable[[Any, Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
     """Return what Spark calls for each slot that has rows or is due."""
-    empty = pickle.dumps(fresh)  # slots of one task must not share what they begin with
 
     def step(_: Any, frames: Iterator[pd.DataFrame], group: Any) -> Iterator[pd.DataFrame]:
-        running = pickle.loads(group.get[0] if group.exists else empty)  # noqa: S301 - our own state
+        running = Running(totals, size, slide)
+        if group.exists:
+            running.load(group.get[0])
         for frame in frames:
             for end, key, state in zip(frame[_END], frame[_KEY], frame[_STATE], strict=True):
                 running.add(int(end), bytes(key), pickle.loads(state))  # noqa: S301
@@ -220,7 +221,7 @@ def _stepper(
             if group.exists:
                 group.remove()
         else:
-            group.update((pickle.dumps(running),))
+            group.update((running.dump(),))
             # It fires once the watermark is later than this: as soon as it reaches the window's end.
             group.setTimeoutTimestamp(max(1, -(-due // 1_000) - 1))
         for first in range(0, len(found), _ROWS):
