@@ -89,3 +89,67 @@ def _rounded(value: object) -> object:
     if isinstance(value, dict):
         return {name: _rounded(inner) for name, inner in value.items()}
     return value
+
+
+def unruly(seed: int, n_batches: int = 4, n_rows: int = 400) -> list[pa.Table]:
+    """Batches with another hot key each, rows up to 20 s late, and nulls in time, key and values."""
+    rng = np.random.default_rng(seed)
+    tables = []
+    for batch in range(n_batches):
+        time = rng.integers(8 * batch * SECOND_US, 8 * (batch + 1) * SECOND_US, n_rows)
+        time -= np.where(rng.random(n_rows) < 0.15, rng.integers(0, 20 * SECOND_US, n_rows), 0)
+        key = np.where(rng.random(n_rows) < 0.5, batch, rng.integers(0, 12, n_rows))
+        value = rng.integers(-5, 6, n_rows)
+        tables.append(
+            pa.table(
+                {
+                    "ts": pa.array(
+                        time + 1_000 * SECOND_US,
+                        pa.timestamp("us", "UTC"),
+                        mask=rng.random(n_rows) < 0.02,
+                    ),
+                    "k": pa.array([f"k{x}" for x in key], mask=rng.random(n_rows) < 0.05),
+                    "v": pa.array(value, mask=rng.random(n_rows) < 0.1),
+                    "x": pa.array(rng.normal(size=n_rows) * 10.0 ** rng.integers(-9, 9, n_rows)),
+                }
+            )
+        )
+    return tables
+
+
+def rows_of(tables: list[pa.Table]) -> list[list[tuple[int | None, str | None, object]]]:
+    """Return (microseconds, key, value) of each row, for the oracle."""
+    return [
+        list(
+            zip(
+                table["ts"].cast(pa.int64()).to_pylist(),
+                table["k"].to_pylist(),
+                table["v"].to_pylist(),
+                strict=True,
+            )
+        )
+        for table in tables
+    ]
+
+
+def write_batches(folder: Path, tables: list[pa.Table]) -> None:
+    """Write one file for each batch."""
+    for number, table in enumerate(tables):
+        write(folder, table, 1, first=number)
+
+
+def run_updates(df: DataFrame, folder: Path, mode: str) -> list[list[dict[str, object]]]:
+    """Run over all files; return what each batch emitted, kept in files since Connect has no closures."""
+
+    def keep(rows: DataFrame, batch: int) -> None:
+        rows.write.mode("overwrite").parquet(str(folder / "out" / f"{batch:04d}"))
+
+    query = (
+        df.writeStream.outputMode(mode)
+        .foreachBatch(keep)
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(600)
+    return [pq.read_table(each).to_pylist() for each in sorted((folder / "out").iterdir())]

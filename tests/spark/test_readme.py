@@ -165,3 +165,33 @@ def test_every_example_of_the_page_on_running_a_query_runs(
     exec(compile(metrics, str(page), "exec"), names)  # noqa: S102 - our own page
     [row] = names["balance"].collect()  # type: ignore[attr-defined]
     assert (row.batch, row.active, sum(row.loads)) == (0, 16, 3_000)
+
+
+def test_every_example_of_the_page_on_streams_in_windows_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    page = README.parent / "docs" / "streaming.md"
+    rate = spark.readStream.format("rate").load()
+    stream = rate.select(
+        F.col("timestamp").alias("ts"),
+        F.concat(F.lit("#"), F.col("value")).alias("hashtag"),
+        F.col("value").alias("likes"),
+    )
+    names: dict[str, object] = {"stream": stream}
+    source = "\n".join(blocks(page)).replace("/shared/", f"{tmp_path}/")
+    exec(compile(source, str(page), "exec"), names)  # noqa: S102 - our own page
+
+    columns = {
+        "tumbling": ["window", "hashtag", "count(1)", "sum(likes)"],
+        "sliding": ["window", "hashtag", "count(1)"],
+        "visits": ["session_window", "hashtag", "count(1)"],
+        "liked": ["window", "hashtag", "posts", "most_common"],
+        "means": ["window", "hashtag", "count(1)", "avg(likes)"],
+        "common": ["window", "hashtag", "posts", "most_common"],
+        "exact": ["window", "hashtag", "count(1)"],
+    }
+    for name, expected in columns.items():
+        frame = names[name]
+        assert isinstance(frame, DataFrame)
+        assert frame.isStreaming
+        assert frame.columns == expected

@@ -130,3 +130,69 @@ def test_the_schemas_of_an_aggregator_are_checked(stream, name, value, parts) ->
     broken = type("Sum", (Sum,), {name: value})
     with raises(DataError, *parts):
         windowed(stream).aggregate(broken())
+
+
+def running(stream: DataFrame):
+    groups = skewless.group_by(stream, "user", policy="local")
+    return groups.window("ts", "10 seconds", "5 seconds", watermark="0 seconds", running=True)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "name"),
+    [
+        (F.min("user"), "min.user."),
+        (F.count_distinct("user"), "count.DISTINCT user."),
+        (F.sum("user") + 1, "sum.user."),
+        (F.max("user").alias("top"), "top"),
+    ],
+)
+def test_running_totals_need_aggregates_with_an_inverse(stream, aggregate, name) -> None:
+    with raises(ParameterError, "running=True needs aggregates with an inverse", f"got .*{name}"):
+        running(stream).agg(F.count("*"), aggregate)
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        (
+            {"merges": {"total": "max"}},
+            ("'total' of Sum is merged by 'max', which has no inverse",),
+        ),
+        (
+            {"merges": {}, "merge": lambda self, left, right: left},
+            ("needs Sum.subtract.left, right., the inverse of its merge",),
+        ),
+        (
+            {"state": "total interval day"},
+            ("adds and subtracts numbers", "'total' of Sum is interval"),
+        ),
+    ],
+)
+def test_running_totals_need_an_aggregator_with_an_inverse(stream, changes, parts) -> None:
+    broken = type("Sum", (Sum,), changes)
+    with raises(ParameterError, *parts):
+        running(stream).aggregate(broken())
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        {"watermark": "0 seconds"},
+        {"slide": "5 seconds"},
+        {"slide": "5 seconds", "watermark": "0 seconds", "panes": False},
+    ],
+)
+def test_running_totals_are_for_sliding_windows_by_panes_with_a_watermark(stream, window) -> None:
+    groups = skewless.group_by(stream, "user", policy="local")
+    with raises(ParameterError, "running=True is for sliding windows by panes with a watermark"):
+        groups.window("ts", "10 seconds", running=True, **window)
+
+
+def test_sessions_are_checked(stream) -> None:
+    groups = skewless.group_by(stream, "user", policy="local")
+    with raises(DataError, "session: gap must be longer than nothing"):
+        groups.session("ts", "0 seconds")
+    with raises(DataError, "session: column 'user' must be a timestamp"):
+        groups.session("user", "1 second")
+    with raises(DataError, "watermark="):
+        groups.session("ts", "1 second").aggregate(Sum())

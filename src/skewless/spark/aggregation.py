@@ -8,7 +8,7 @@ once; columns without a native merge are listed per key, and merged in Python ju
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,20 @@ from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
 from skewless.spark.versions import arrow_schema, session_zone, to_arrow
 
-__all__ = ["Prepared", "aggregate_batch", "check_sample", "combine", "first_groups"]
+__all__ = [
+    "BUFFER_ROWS",
+    "Prepared",
+    "aggregate_batch",
+    "buffered",
+    "check_sample",
+    "codes",
+    "combine",
+    "first_groups",
+    "update_states",
+]
 
 #: Rows that the combine stage holds before it emits their states.
-_BUFFER_ROWS = 131_072
+BUFFER_ROWS = 131_072
 #: Column of the states that Python merges, listed per key.
 _PARTS = "__skewless_parts"
 
@@ -68,8 +78,11 @@ class Prepared:
         self.aggregator.state_schema = arrow_schema(self.state, session_zone(df.sparkSession))
         self.aggregator.result_schema = arrow_schema(self.result, session_zone(df.sparkSession))
 
-    def merged(self) -> list[Column]:
-        """Return Spark's aggregates over the states: native merges, and a list of what Python merges."""
+    def merged(self, where: Column | None = None) -> list[Column]:
+        """Return Spark's aggregates over the states: native merges, and a list of what Python merges.
+
+        Rows for which `where` does not hold have no state.
+        """
         native = [
             NATIVE_MERGES[self.aggregator.merges[f.name]](F.col(quoted(f.name)))
             .cast(f.dataType)
@@ -80,6 +93,8 @@ class Prepared:
         if not self.by_merge:
             return native
         parts = F.struct(*[F.col(quoted(f.name)) for f in self.by_merge])
+        if where is not None:
+            parts = F.when(where, parts)  # a list leaves nulls out
         return [*native, F.collect_list(parts).alias(_PARTS)]
 
     def finish(self, merged: DataFrame, kept: Sequence[StructField]) -> DataFrame:
@@ -156,6 +171,7 @@ def combine(
     prepared: Prepared,
     time: str | None = None,
     pane_us: int | None = None,
+    packed: tuple[StructType, Callable[[pa.Table], pa.Table]] | None = None,
 ) -> DataFrame:
     """Return one state per task, key and pane: the combine stage.
 
@@ -172,6 +188,9 @@ def combine(
         stands where it would on the rows. Rows without a time are dropped, as Spark's windows do.
     pane_us
         Length of a pane, microseconds; panes start at the epoch.
+    packed
+        What to make of the key columns, the time and the states before they leave the task, and the
+        schema of that.
     """
     fields = {f.name: f for f in df.schema.fields}
     heads = [StructField(n, fields[n].dataType) for n in keys.names]
@@ -184,35 +203,43 @@ def combine(
     wanted = list(dict.fromkeys([*names, *([time] if time else []), *inputs]))
 
     def combine_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in _buffered(batches, _BUFFER_ROWS):
+        for rows in buffered(batches, BUFFER_ROWS):
             if time is not None:
                 rows = rows.filter(rows[time].is_valid())  # noqa: PLW2901
             if rows.num_rows == 0:
                 continue
             order, starts = _groups(rows, names, time, pane_us)
             rows = rows.take(pa.array(order))  # noqa: PLW2901
-            states = aggregator.update_groups(rows.select(inputs), starts)
-            if states.num_rows != len(starts) - 1:
-                raise DataError(
-                    f"{_of(aggregator)}.update_groups returned {states.num_rows} states for "
-                    f"{len(starts) - 1} groups."
-                )
+            states = update_states(aggregator, rows.select(inputs), starts)
             first = rows.select(names).take(pa.array(starts[:-1]))
             columns = [*first.columns]
             if time is not None:
                 # Within a group the rows are in the order of their time: the last is the latest.
                 columns.append(rows[time].take(pa.array(starts[1:] - 1)))
             columns += [states[name] for name in state_names]
-            yield from (
-                pa.table([c.cast(f.type) for c, f in zip(columns, out, strict=True)], schema=out)
-                .combine_chunks()
-                .to_batches()
-            )
+            cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
+            found = pa.table(cast, schema=out)
+            if packed is not None:
+                found = packed[1](found)
+            yield from found.combine_chunks().to_batches()
 
-    return df.select(*[F.col(quoted(c)) for c in wanted]).mapInArrow(combine_batches, schema)
+    layout = schema if packed is None else packed[0]
+    return df.select(*[F.col(quoted(c)) for c in wanted]).mapInArrow(combine_batches, layout)
 
 
-def _buffered(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
+def update_states(aggregator: Aggregator, rows: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
+    """Return one state per group of rows, or raise `DataError` if there are more or fewer."""
+    states = aggregator.update_groups(rows, starts)
+    if states.num_rows != len(starts) - 1:
+        raise DataError(
+            f"{_of(aggregator)}.update_groups returned {states.num_rows} states for "
+            f"{len(starts) - 1} groups."
+        )
+    return states
+
+
+def buffered(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.Table]:
+    """Yield the batches of a task as tables of at least so many rows, the last one excepted."""
     held: list[pa.RecordBatch] = []
     length = 0
     for batch in batches:
@@ -229,7 +256,7 @@ def _groups(
     rows: pa.Table, keys: list[str], time: str | None, pane_us: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return an order that sorts rows by (pane, key, time), and where each (pane, key) starts."""
-    columns = [_codes(rows[name]) for name in keys]
+    columns = [codes(rows[name]) for name in keys]
     if time is not None and pane_us is not None:
         times = rows[time].cast(pa.timestamp("us", rows[time].type.tz)).to_numpy().astype(np.int64)
         panes = np.floor_divide(times, pane_us)
@@ -245,7 +272,7 @@ def _groups(
     return order, np.append(np.flatnonzero(changed), len(order)).astype(np.int64)
 
 
-def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
+def codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return equal integers for equal values: dictionary codes, or the key hash of a nested value."""
     if pa.types.is_nested(column.type):
         from skewless.keys import hash64  # compiles kernels: only where they are needed

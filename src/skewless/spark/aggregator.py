@@ -104,6 +104,14 @@ class Aggregator(abc.ABC):
         """
         raise NotImplementedError(type(self).__name__)
 
+    def subtract(self, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        """Return the state `left` without the part `right` of its rows: the inverse of `merge`.
+
+        Only for windows with running totals, and only of the columns that `merges` does not name.
+        ``subtract(merge(a, b), b)`` must give the results of ``a``.
+        """
+        raise NotImplementedError(type(self).__name__)
+
     def update_groups(self, rows: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
         """Return one state per group, in order.
 

@@ -7,21 +7,19 @@ Nothing here blocks a batch, and no error in here reaches the query.
 
 from __future__ import annotations
 
-import atexit
-import contextlib
+import base64
 import copy
 import logging
-import threading
-import weakref
+import time
 from collections import deque
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pyspark import cloudpickle
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skewless.active_workers import Elastic, used_workers
 from skewless.errors import DataError
@@ -32,12 +30,17 @@ from skewless.routing import Routing
 from skewless.spark.monitor import Monitor
 from skewless.spark.policy_log import PolicyLog
 
-__all__ = ["BatchRecord", "Loop", "follow", "observed"]
+__all__ = ["BatchRecord", "Loop", "observed"]
 
 #: Batches kept in memory.
 _KEPT_RECORDS = 1000
 #: Batches among which the largest says how many rows a policy learns from.
 _RECENT = 8
+#: Max/mean load up to which a routing stays in force, and the part of a fair share below which a key that
+#: it splits counts as gone.
+_BALANCED, _GONE = 1.1, 0.05
+#: Rows per worker below which a batch does not outweigh what was known.
+_JUDGED = 100
 
 _log = logging.getLogger("skewless")
 
@@ -73,12 +76,18 @@ def observed(
     n_workers: int,
     n_hot: int,
     n_buckets: int,
+    sync: Column | None = None,
     *,
     count_keys: bool = False,
 ) -> list[Column]:
-    """Return the metrics that a batch reports: rows, policy version, loads, heavy keys, buckets."""
+    """Return the metrics that a batch reports: rows, policy version, loads, heavy keys, buckets.
+
+    In exact mode also the SYNC messages of its tasks.
+    """
     tracked = max(1024, 8 * n_hot)
-    more = [F.approx_count_distinct(key_hash).alias("n_keys")] if count_keys else []
+    more = [] if sync is None else [F.collect_list(sync).alias("syncs")]
+    if count_keys:
+        more.append(F.approx_count_distinct(key_hash).alias("n_keys"))
     return [
         *more,
         F.count(F.lit(1)).alias("rows"),
@@ -94,6 +103,16 @@ def _top(column: Column, n_values: int) -> Column:
     return F.call_function("approx_top_k", column, F.lit(n_values), F.lit(2 * n_values + 64))
 
 
+class Synchronises(Protocol):
+    """What decides in exact mode when to publish, and what."""
+
+    def due(self, batch: int, lag: int, messages: Sequence[bytes], now_s: float) -> bool:
+        """Take what a batch reported; say whether it is time to publish."""
+
+    def publish(self, folder: Path, version: int) -> None:
+        """Write what the tasks of a version begin with."""
+
+
 class Loop:
     """Learns from the batches of one query and writes what it learned."""
 
@@ -107,6 +126,8 @@ class Loop:
         self.records: deque[BatchRecord] = deque(maxlen=_KEPT_RECORDS)
         self._sizes: deque[int] = deque(maxlen=_RECENT)
         self._known: Histogram | None = None
+        self._made_for: dict[int, float] = {}
+        self.syncs: Synchronises | None = None
         entry = log.newest(n_workers, seed)
         self.routing = entry.routing if entry else Routing.hashing(n_workers, seed=seed)
         self.version = entry.version if entry else 0
@@ -135,29 +156,74 @@ class Loop:
             self.records[-1] = record = record._replace(active=noted.active)
             if isinstance(self.policy, Elastic):
                 self.policy.scale(noted.timing.seconds, noted.interval_s, noted.rows, noted.n_keys)
-            self._follow(batch, record)
+            if self.syncs is None:
+                self._follow(batch, record)
+            else:
+                self._synchronise(self.syncs, batch, record, _messages(metrics["syncs"]))
         finally:
             self.busy = False
 
     def _follow(self, batch: int, record: BatchRecord) -> None:
         routing = self.routing
         if self.policy is not None:
-            routing = self.policy.learn(self._recent(record), self.routing)
+            recent = self._recent(record)
+            routing = self._settled(self.policy.learn(recent, self.routing), recent)
         if routing != self.routing or not self._is_on_disk():
             self.routing = routing
             self._write(batch=batch, rows=record.rows, max_over_mean=record.max_over_mean)
 
+    def _settled(self, learned: Routing, recent: Histogram) -> Routing:
+        """Return what was learned, or the routing in force if that still does as well.
+
+        Counts of two batches differ by chance, and a policy that follows them would send a key now to
+        two workers, now to three. So a routing stays in force while it balances what was seen, and
+        while the keys that it was made for keep their weight.
+        """
+        loads = self.routing.loads(recent)
+        fair = float(loads.mean())
+        if loads.max() <= _BALANCED * fair and not self._outlived(recent, fair):
+            return self.routing
+        self._made_for = {
+            key: weight / fair for key, weight in _weights(recent).items() if weight > fair / 2
+        }
+        return learned
+
+    def _outlived(self, recent: Histogram, fair: float) -> bool:
+        """Say whether a key has lost half of what the routing was made for, or a split one all of it."""
+        now = _weights(recent)
+        return any(
+            now.get(key, 0) < fair * then / 2 for key, then in self._made_for.items()
+        ) or any(now.get(key, 0) < _GONE * fair for key in self.routing.split_keys.tolist())
+
+    def _synchronise(
+        self, syncs: Synchronises, batch: int, record: BatchRecord, messages: list[bytes]
+    ) -> None:
+        """Learn from every batch; publish when it is due, whether the routing changed or not."""
+        lag = max(0, self.version - record.version)
+        if self.policy is not None:
+            self.routing = self.policy.learn(self._recent(record), self.routing)
+        if syncs.due(batch, lag, messages, time.monotonic()):
+            syncs.publish(self.log.folder, self.log.next_version)
+            self._write(batch=batch, rows=record.rows, max_over_mean=record.max_over_mean)
+
     def _recent(self, record: BatchRecord) -> Histogram:
-        """Return the counts of as many rows as the largest recent batch had.
+        """Return counts of as many rows as the largest recent batch had.
 
         A batch that is smaller, such as the last rows of the day, says little by itself: it is filled
-        up with what was known before, in proportion.
+        up with what was known before. What was known counts for half the rows that the batch has, unless
+        that are too few to judge by, so that a key cools in as many small batches as large ones.
         """
         self._sizes.append(record.rows)
-        recent, missing = record.histogram, max(self._sizes) - record.rows
-        if self._known is not None and missing > 0:
-            recent = recent.plus(self._known, min(1.0, missing / max(1, self._known.total)))
-            recent = recent.top(2 * max(2 * self.n_workers, 64), self.n_buckets, seed=self.seed)
+        recent, size = record.histogram, max(self._sizes)
+        if self._known is not None and record.rows < size:
+            before = min(size - record.rows, max(record.rows // 2, _JUDGED * self.n_workers))
+            share = size / (record.rows + before)
+            recent = (
+                Histogram([], [], np.zeros(self.n_buckets, np.int64), seed=self.seed)
+                .plus(record.histogram, share)
+                .plus(self._known, share * before / max(1, self._known.total))
+                .top(2 * max(2 * self.n_workers, 64), self.n_buckets, seed=self.seed)
+            )
         self._known = recent
         return recent
 
@@ -196,131 +262,17 @@ def _pairs(top: Any) -> list[tuple[int, int]]:
     return [(int(row["item"]), int(row["count"])) for row in top or [] if row["item"] is not None]
 
 
+def _weights(histogram: Histogram) -> dict[int, int]:
+    return dict(zip(histogram.keys.tolist(), histogram.counts.tolist(), strict=True))
+
+
+def _messages(found: Any) -> list[bytes]:
+    """Return the messages as bytes; on Connect they come as text."""
+    return [base64.b64decode(m) if isinstance(m, str) else bytes(m) for m in found or []]
+
+
 def _dense(top: Any, n: int) -> NDArray[np.int64]:
     counts = np.zeros(n, np.int64)
     for item, count in _pairs(top):
         counts[item] = count
     return counts
-
-
-class _Listener(StreamingQueryListener):
-    """One per Spark session: hands each batch's metrics to the loop that asked for them."""
-
-    def __init__(self) -> None:
-        self.loops: dict[str, Loop] = {}
-        self.lock = threading.Lock()
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Note the end; the loop stays, for a restart of the same frame."""
-        self.end(str(event.runId), event.exception)
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Learn from a batch."""
-        progress = event.progress
-        for name, metrics in (progress.observedMetrics or {}).items():
-            if name in self.loops:
-                self.learn(name, int(progress.batchId), metrics, Timing.of(progress.json))
-
-    def end(self, run: str, error: str | None) -> None:
-        """Note that a run of a query has ended."""
-        for loop in list(self.loops.values()):
-            loop.monitor.end(run, error)
-
-    def learn(
-        self, name: str, batch: int, metrics: dict[str, Any], timing: Timing | None = None
-    ) -> None:
-        """Let the loop of that name learn; whatever fails must not reach the query."""
-        loop = self.loops.get(name)
-        if loop is None:
-            return
-        try:
-            with self.lock:
-                loop.learn(batch, metrics, timing)
-        except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
-            _log.exception("skewless: batch %d taught nothing", batch)
-
-
-class _JvmListener:
-    """The same, called by the JVM: takes from an event the few fields that a loop needs.
-
-    PySpark's own wrapper turns every field of the event into Python objects first, a hundred calls to
-    the JVM and about half a second of two cores for each micro-batch.
-    """
-
-    def __init__(self, listener: _Listener, jvm: Any) -> None:
-        self.listener = listener
-        self._rows = jvm.org.apache.spark.sql.api.python.PythonSQLUtils
-
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Note the end."""
-        try:
-            error = event.exception()
-            text = str(error.get()) if error.isDefined() else None
-            self.listener.end(str(event.runId().toString()), text)
-        except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
-            _log.exception("skewless: the end of a query is not noted")
-
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        """Learn from a batch."""
-        try:
-            progress = event.progress()
-            metrics = progress.observedMetrics()
-            for name in list(metrics):
-                if name in self.listener.loops:
-                    # Spark's own pickle of its own row, over the socket that PySpark trusts.
-                    row = cloudpickle.loads(self._rows.toPyRow(metrics[name]))
-                    # Its times and offsets as one text: one call, not one for each field.
-                    timing = Timing.of(progress.json())
-                    self.listener.learn(name, int(progress.batchId()), row, timing)
-        except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
-            _log.exception("skewless: a batch taught nothing")
-
-    class Java:
-        """What py4j implements."""
-
-        implements: ClassVar[list[str]] = [
-            "org.apache.spark.sql.streaming.PythonStreamingQueryListener"
-        ]
-
-
-def _listen(session: SparkSession, listener: _Listener) -> None:
-    """Register the listener: with the JVM directly where there is one, else as PySpark does."""
-    if hasattr(session, "_jsparkSession"):
-        jvm = session._jvm
-        wrapper = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(  # type: ignore[union-attr]
-            _JvmListener(listener, jvm)
-        )
-        # What PySpark makes when asked for it, and what it removes by.
-        listener._jlistenerobj = wrapper
-    session.streams.addListener(listener)
-
-
-def _leave(session: SparkSession, listener: _Listener) -> None:
-    with contextlib.suppress(Exception):
-        session.streams.removeListener(listener)
-
-
-_listeners: weakref.WeakKeyDictionary[SparkSession, _Listener] = weakref.WeakKeyDictionary()
-
-
-def follow(session: SparkSession, name: str, loop: Loop) -> None:
-    """Let `loop` learn from every batch that reports metrics under `name`."""
-    listener = _listeners.get(session)
-    if listener is None:
-        listener = _listeners[session] = _Listener()
-        _listen(session, listener)
-        # A program may end without stopping Spark; the JVM must not call into it any more.
-        atexit.register(_leave, session, listener)
-    listener.loops[name] = loop

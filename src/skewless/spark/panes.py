@@ -13,7 +13,14 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, NumericType, StructField
+from pyspark.sql.types import (
+    DataType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    NumericType,
+    StructField,
+)
 
 from skewless.errors import DataError
 from skewless.spark.nodes import arguments_of, child_of, column_of, field_of, kind_of, node_of
@@ -79,6 +86,10 @@ class Decomposed(NamedTuple):
     """Aggregates over rows, with names of their own."""
     merge: Column
     """Aggregate over the partial results, under the aggregate's name and of its type."""
+    addends: list[tuple[Column, DataType]] | None = None
+    """What a row adds to each partial result, and its type; ``None`` if they are not merged by adding."""
+    final: Column | None = None
+    """The answer from those sums, which are called ``..a_sum`` and ``..b_sum``."""
 
 
 def decompose(aggregate: Column, position: int, field: StructField) -> Decomposed | None:
@@ -110,13 +121,24 @@ def decompose(aggregate: Column, position: int, field: StructField) -> Decompose
         # A count of a count would be collapsed into one level by the optimizer; a sum is not.
         ones = F.sum(_one_where_counted(aggregate))
         whole = F.coalesce(F.sum(first), F.lit(0)).cast(kind)
-        return Decomposed([ones.alias(first)], _named(whole, field))
+        return Decomposed(
+            [ones.alias(first)],
+            _named(whole, field),
+            [(_one_where_counted(aggregate).alias(first), LongType())],
+            _named(F.col(f"{first}_sum").cast(kind), field),
+        )
     if function == "avg" and isinstance(kind, NumericType) and not isinstance(kind, DecimalType):
         argument = _argument(aggregate)
-        count = F.sum(F.when(argument.isNotNull(), F.lit(1)).otherwise(F.lit(0)))
-        total = F.sum(argument.cast("double"))
+        known = F.when(argument.isNotNull(), F.lit(1)).otherwise(F.lit(0))
+        number = argument.cast("double")
         mean = F.sum(first) / F.nullif(F.sum(second), F.lit(0))
-        return Decomposed([total.alias(first), count.alias(second)], _named(mean.cast(kind), field))
+        final = F.col(f"{first}_sum") / F.nullif(F.col(f"{second}_sum"), F.lit(0))
+        return Decomposed(
+            [F.sum(number).alias(first), F.sum(known).alias(second)],
+            _named(mean.cast(kind), field),
+            [(number.alias(first), DoubleType()), (known.alias(second), LongType())],
+            _named(final.cast(kind), field),
+        )
     merges = {
         "sum": F.sum,
         "min": F.min,
@@ -129,7 +151,12 @@ def decompose(aggregate: Column, position: int, field: StructField) -> Decompose
     }
     if function not in merges:
         return None
-    return Decomposed([bare.alias(first)], _named(merges[function](first).cast(kind), field))
+    whole = _named(merges[function](first).cast(kind), field)
+    if function != "sum":
+        return Decomposed([bare.alias(first)], whole)
+    number = _argument(aggregate).cast(kind)
+    final = _named(F.col(f"{first}_sum").cast(kind), field)
+    return Decomposed([bare.alias(first)], whole, [(number.alias(first), kind)], final)
 
 
 def _named(column: Column, field: StructField) -> Column:

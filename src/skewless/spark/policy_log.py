@@ -74,14 +74,19 @@ class PolicyLog:
         """Return the version numbers on disk, ascending, damaged ones included."""
         return policy_reader.versions(str(self.folder))
 
+    @property
+    def next_version(self) -> int:
+        """Number of the version that is written next."""
+        versions = self.versions()
+        return versions[-1] + 1 if versions else 1
+
     def path(self, version: int) -> Path:
         """Return the file of a version."""
         return Path(policy_reader.path(str(self.folder), version))
 
     def write(self, routing: Routing, **facts: Any) -> int:
         """Write the next version; return its number."""
-        versions = self.versions()
-        version = versions[-1] + 1 if versions else 1
+        versions, version = self.versions(), self.next_version
         self.folder.mkdir(parents=True, exist_ok=True)
         tables = {name: array.tolist() for name, array in routing.tables._asdict().items()}
         routing.save(self.path(version), number=version, facts=facts, tables=tables)

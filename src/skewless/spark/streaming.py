@@ -1,4 +1,4 @@
-"""Windowed aggregates on a stream whose routing is learned while the query runs.
+"""Grouped streams: what `group_by` returns for a streaming frame.
 
 The result is one ordinary Structured Streaming frame: Spark's source, watermark, state store and sink
 are untouched. The policy is a scalar subquery that Spark evaluates anew in every micro-batch.
@@ -6,45 +6,30 @@ are untouched. The policy is a scalar subquery that Spark evaluates anew in ever
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
-from skewless.active_workers import Elastic
 from skewless.errors import DataError, ParameterError
-from skewless.histogram import bucket_count
 from skewless.policy import Policy
-from skewless.routing import Routing, Tables
-from skewless.spark import expressions, learning, panes, policy_reader
-from skewless.spark.aggregation import Prepared, combine
-from skewless.spark.aggregator import Aggregator
-from skewless.spark.batch import place, worker_of
-from skewless.spark.keys import KeyColumns, quoted, resolve_column
-from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
-from skewless.spark.policy_log import PolicyLog
-from skewless.spark.salt import salt_column
+from skewless.spark import panes as pane_rules
+from skewless.spark.keys import KeyColumns, resolve_column
+from skewless.spark.policies import PolicyLike, resolve_policy
+from skewless.spark.salt import order_repeats
+from skewless.spark.stream_routing import StreamRouting
+from skewless.spark.windowed import WindowedGroups
 
 if TYPE_CHECKING:
+    from skewless.spark.sessions import SessionGroups
     from skewless.spark.stateful import Stateful
 
 __all__ = ["StreamGroups", "WindowedGroups"]
 
-_POLICY, _HASH, _WORKER, _VERSION, _BUCKET = (
-    "__skewless_policy",
-    "__skewless_hash",
-    "__skewless_worker",
-    "__skewless_version",
-    "__skewless_bucket",
-)
-
 
 class StreamGroups:
-    """A grouped stream; `window` says by which time, `stateful` keeps a state per key."""
+    """A grouped stream; `window` or `session` says by which time, `stateful` keeps a state per key."""
 
     def __init__(
         self,
@@ -72,6 +57,9 @@ class StreamGroups:
         *,
         watermark: str | None = None,
         panes: bool = True,
+        running: bool = False,
+        mode: str = "compiled",
+        estimates: str = "probed",
     ) -> WindowedGroups:
         """Group by event-time windows too.
 
@@ -88,20 +76,27 @@ class StreamGroups:
             the watermark are then dropped with their pane, up to ``size - slide`` earlier than plain
             Spark would drop them from the last window that holds them; and the query must use append
             mode. ``False`` expands every row, exactly as plain Spark does.
+        running
+            Whether a sliding window is the one before it plus the pane that comes, minus the pane that
+            leaves, instead of all its panes anew. Needs aggregates that have an inverse, a watermark and
+            append mode; late rows are dropped with their pane.
+        mode
+            ``"compiled"``: the policy is condensed to a routing that rows are placed by natively.
+            ``"exact"``: every task runs the policy itself, row by row. The results are the same.
+        estimates
+            In exact mode, where the loads that a task compares come from. ``"probed"``: all tasks, up
+            to a batch before, and then its own rows; ``"local"``: its own rows of this batch alone;
+            ``"global"``: one task routes all rows.
 
         Raises
         ------
         DataError
             `time` is no timestamp column; a duration cannot be read; the slide exceeds the size.
+        ParameterError
+            ``running=True`` or ``mode="exact"`` where it cannot be had.
         """
         verb = "window"
-        name = resolve_column(verb, self._df, time)
-        kind = self._df.schema[name].dataType
-        if not isinstance(kind, (TimestampType, TimestampNTZType)):
-            raise DataError(
-                f"{verb}: column {name!r} must be a timestamp, got {kind.simpleString()}; convert it "
-                "with to_timestamp or timestamp_seconds first."
-            )
+        name = self._event_time(verb, time)
         size_us = _positive(verb, "size", size)
         slide_us = size_us if slide is None else _positive(verb, "slide", slide)
         if slide_us > size_us:
@@ -109,8 +104,53 @@ class StreamGroups:
                 f"{verb}: slide must not exceed size, got slide={slide!r} and size={size!r}."
             )
         if watermark is not None:
-            _duration(verb, "watermark", watermark)
-        return WindowedGroups(self, name, size, slide or size, size_us, slide_us, watermark, panes)
+            pane_rules.duration_us(verb, "watermark", watermark)
+        if running and not (panes and watermark is not None and slide_us < size_us):
+            raise ParameterError(
+                f"{verb}: running=True is for sliding windows by panes with a watermark, got "
+                f"slide={slide!r}, panes={panes}, watermark={watermark!r}; give those, or leave it out."
+            )
+        spans = size, slide or size, size_us, slide_us
+        routing = self._routing(mode, estimates)
+        return WindowedGroups(routing, name, watermark, *spans, panes, running)
+
+    def session(
+        self,
+        time: str,
+        gap: str,
+        *,
+        watermark: str | None = None,
+        mode: str = "compiled",
+        estimates: str = "probed",
+    ) -> SessionGroups:
+        """Group by sessions too: runs of a key's rows with no pause longer than `gap`.
+
+        Parameters
+        ----------
+        time
+            Event-time column, a timestamp.
+        gap
+            A duration such as ``"30 minutes"``.
+        watermark
+            How late a row may be, a duration. ``None`` leaves the stream's own watermark as it is.
+        mode, estimates
+            As for `window`.
+
+        Raises
+        ------
+        DataError
+            `time` is no timestamp column; a duration cannot be read.
+        ParameterError
+            ``mode="exact"`` where it cannot be had.
+        """
+        from skewless.spark.sessions import SessionGroups
+
+        name = self._event_time("session", time)
+        gap_us = _positive("session", "gap", gap)
+        if watermark is not None:
+            pane_rules.duration_us("session", "watermark", watermark)
+        routing = self._routing(mode, estimates)
+        return SessionGroups(routing, name, watermark, gap, gap_us)
 
     def stateful(
         self,
@@ -134,266 +174,35 @@ class StreamGroups:
 
     aggregate = agg
 
+    def _routing(self, mode: str, estimates: str) -> StreamRouting:
+        parts = self._df, self._keys, self._policy, self._state
+        if mode == "compiled":
+            return StreamRouting(*parts)
+        if mode != "exact":
+            raise ParameterError(f"window: mode must be 'compiled' or 'exact', got {mode!r}.")
+        from skewless.spark.exact import require_exact
 
-_duration = panes.duration_us
+        require_exact(self._policy, self._state, estimates)
+        if not order_repeats(self._df):
+            raise ParameterError(
+                "window: mode='exact' needs rows straight from the source: behind a shuffle their order "
+                "may differ when Spark runs a task again, and so would their workers; leave mode= out."
+            )
+        return StreamRouting(*parts, estimates)
+
+    def _event_time(self, verb: str, time: str) -> str:
+        name = resolve_column(verb, self._df, time)
+        kind = self._df.schema[name].dataType
+        if not isinstance(kind, (TimestampType, TimestampNTZType)):
+            raise DataError(
+                f"{verb}: column {name!r} must be a timestamp, got {kind.simpleString()}; convert it "
+                "with to_timestamp or timestamp_seconds first."
+            )
+        return name
 
 
 def _positive(verb: str, name: str, text: str) -> int:
-    value = _duration(verb, name, text)
+    value = pane_rules.duration_us(verb, name, text)
     if value == 0:
         raise DataError(f"{verb}: {name} must be longer than nothing, got {text!r}.")
     return value
-
-
-class WindowedGroups:
-    """A stream grouped by keys and windows; `agg` and `aggregate` return a streaming frame."""
-
-    def __init__(
-        self,
-        groups: StreamGroups,
-        time: str,
-        size: str,
-        slide: str,
-        size_us: int,
-        slide_us: int,
-        watermark: str | None,
-        use_panes: bool,
-    ) -> None:
-        self._groups, self._time, self._watermark = groups, time, watermark
-        self._size, self._slide, self._size_us, self._slide_us = size, slide, size_us, slide_us
-        self._panes = use_panes
-        self._loop: learning.Loop | None = None
-
-    # -- the two answers ---------------------------------------------------------------------------
-
-    def agg(self, *aggregates: Column) -> DataFrame:
-        """Return Spark's aggregates per key and window, with plain Spark's rows and schema.
-
-        Parameters
-        ----------
-        *aggregates
-            Columns such as ``F.count("*")``.
-        """
-        if not aggregates or not all(isinstance(a, Column) for a in aggregates):
-            raise DataError("agg: give one or more aggregate columns, such as F.count('*').")
-        groups = self._groups
-        window = F.window(F.col(quoted(self._time)), self._size, self._slide)
-        plain = (
-            self._watermarked(groups._df).groupBy(window, *groups._keys.columns).agg(*aggregates)
-        )
-        if groups._policy == SPARK:
-            return plain
-        heads = len(groups._keys.names) + 1
-        fields = plain.schema.fields[heads:]
-        parts = [
-            panes.decompose(a, i, f)
-            for i, (a, f) in enumerate(zip(aggregates, fields, strict=True))
-        ]
-        sliding = self._slide_us < self._size_us
-        whole = [part for part in parts if part is not None]
-        routed = self._watermarked(self._routed())
-        if not (self._panes and sliding and len(whole) == len(parts)):
-            return routed.groupBy(window, *groups._keys.columns).agg(*aggregates)
-        return panes.pane_aggregate(
-            routed,
-            F.col(quoted(self._time)),
-            self._size,
-            self._slide,
-            panes.pane_us(self._size_us, self._slide_us),
-            groups._keys.columns,
-            whole,
-        )
-
-    def aggregate(self, aggregator: Aggregator) -> DataFrame:
-        """Return an aggregator's result columns per key and window, append mode.
-
-        The combine stage updates one state per task, key and pane; the states then go into the windows
-        as rows and are merged there by Spark's own aggregates.
-        """
-        groups = self._groups
-        if self._watermark is None:
-            raise DataError(
-                "aggregate: give window(..., watermark=...): the watermark is set on the combined "
-                "states, after the Python stage."
-            )
-        prepared = Prepared("aggregate", groups._df, groups._keys, aggregator)
-        pane = panes.pane_us(self._size_us, self._slide_us)
-        combined = combine(self._routed(), groups._keys, prepared, self._time, pane)
-        window = F.window(F.col(quoted(self._time)), self._size, self._slide)
-        merged = (
-            combined.withWatermark(self._time, self._watermark)
-            .groupBy(window, *groups._keys.columns)
-            .agg(*prepared.merged())
-        )
-        kept: list[StructField] = merged.schema.fields[: len(groups._keys.names) + 1]
-        return prepared.finish(merged, kept)
-
-    # -- what happened -----------------------------------------------------------------------------
-
-    @property
-    def batches(self) -> list[learning.BatchRecord]:
-        """What each micro-batch observed, since the frame was made."""
-        return [] if self._loop is None else list(self._loop.records)
-
-    def metrics(self) -> DataFrame:
-        """Return the metrics of the query, one row per micro-batch, runs before this one included.
-
-        Raises
-        ------
-        DataError
-            Nothing is routed, or no batch has been noted yet.
-        """
-        if self._loop is None:
-            raise DataError(
-                f"metrics: policy {self._groups._policy!r} routes nothing, so nothing is noted; take a "
-                "policy that learns, and state=."
-            )
-        from skewless.spark.query_metrics import read_metrics
-
-        return read_metrics(self._groups._df.sparkSession, str(self._loop.log.folder))
-
-    @property
-    def idle(self) -> bool:
-        """Whether the loop has learned from everything that it was told so far."""
-        return self._loop is None or not self._loop.busy
-
-    @property
-    def routes(self) -> bool:
-        """Whether the query routes by a policy log and reports every batch."""
-        return self._loop is not None
-
-    def explain(self) -> str:
-        """Return the policy, its reason, and how rows are dealt, as text."""
-        policy = self._groups._policy
-        sliding = self._slide_us < self._size_us
-        lines = [f"policy: {policy}"]
-        if policy in (AUTO, SPARK):
-            lines.append(
-                "reason: Spark combines its own aggregates on the map side, so heavy keys do not "
-                "reach one task; nothing is routed."
-            )
-        elif policy == LOCAL:
-            lines.append("reason: rows are combined in the task that read them; nothing is routed.")
-        else:
-            lines.append(f"policy log: {self._groups._state}")
-            lines.append(f"salt: {salt_column(self._groups._df, self._seed)[1]}")
-        if sliding and self._panes and policy != SPARK:
-            lines.append(
-                "windows: one aggregation per pane, then panes into windows (append mode), for "
-                "aggregates that can be put together from partial results."
-            )
-        return "\n".join(lines)
-
-    # -- routing -----------------------------------------------------------------------------------
-
-    def _watermarked(self, df: DataFrame) -> DataFrame:
-        return df if self._watermark is None else df.withWatermark(self._time, self._watermark)
-
-    @property
-    def _seed(self) -> int:
-        policy = self._groups._policy
-        return policy.seed if isinstance(policy, (Policy, Routing)) else 0
-
-    def _routed(self) -> DataFrame:
-        groups = self._groups
-        policy, df = groups._policy, groups._df
-        if isinstance(policy, str):
-            return df
-        if isinstance(policy, Routing) and groups._state is None:
-            return place(df, policy.n_workers, worker_of(df, groups._keys, policy)[0])
-        return self._learned(policy, salt_column(df, policy.seed)[0])
-
-    def _learned(self, policy: Policy | Routing, salt: Column) -> DataFrame:
-        groups = self._groups
-        df, session = groups._df, groups._df.sparkSession
-        n, seed = policy.n_workers, policy.seed
-        log = PolicyLog(str(groups._state))
-        log.prepare()
-        _require_shared(session, log)
-        start = policy if isinstance(policy, Routing) else _initial(policy)
-        if log.newest(n, seed) is None or isinstance(policy, Routing):
-            log.write(start, policy=repr(policy))
-        n_buckets = len(start.buckets) if len(start.buckets) > 1 else bucket_count(n)
-        learner = policy if isinstance(policy, Policy) else None
-        self._loop = learning.Loop(log, learner, n, seed, n_buckets)
-        name = f"skewless-{uuid.uuid4()}"
-        learning.follow(session, name, self._loop)
-        current = _newest_policy(session, str(log.folder), n, seed, n_buckets)
-        tables = expressions.struct_tables(F.col(_POLICY))
-        routed = (
-            _with_policy(df, current)
-            .withColumn(_HASH, groups._keys.hash)
-            .withColumn(_BUCKET, expressions.bucket_column(F.col(_HASH), n_buckets, seed))
-            .withColumn(_WORKER, expressions.worker_column(tables, F.col(_HASH), salt, n, seed))
-            .withColumn(_VERSION, F.col(_POLICY).getField("version"))
-            .drop(_POLICY)
-        )
-        watched = routed.observe(
-            name,
-            *learning.observed(
-                F.col(_VERSION),
-                F.col(_WORKER),
-                F.col(_HASH),
-                F.col(_BUCKET),
-                n,
-                max(2 * n, 64),
-                n_buckets,
-                count_keys=isinstance(policy, Elastic),
-            ),
-        )
-        routed = watched.drop(_HASH, _BUCKET, _VERSION)
-        return place(routed, n, F.col(_WORKER)).drop(_WORKER)
-
-
-def _initial(policy: Policy) -> Routing:
-    """Return the routing before anything was seen: what the policy makes of nothing."""
-    from skewless.partitioners import Shuffle
-
-    if isinstance(policy, Shuffle):
-        return Routing.shuffling(policy.n_workers)
-    return Routing.hashing(policy.n_workers, seed=policy.seed)
-
-
-def _newest_policy(
-    session: SparkSession, folder: str, n_workers: int, seed: int, n_buckets: int
-) -> DataFrame:
-    """Return one row with the newest policy, a struct; every micro-batch reads it anew."""
-    schema = f"version int, {expressions.TABLE_SCHEMA}"
-    one = session.range(1, numPartitions=1).mapInArrow(
-        policy_reader.reader(folder, n_workers, seed, n_buckets), schema
-    )
-    return one.select(F.struct("version", *Tables._fields).alias(_POLICY))
-
-
-def _with_policy(df: DataFrame, policy: DataFrame) -> DataFrame:
-    """Return the rows with the policy, as a scalar subquery; Spark before 4.0 joins it to them."""
-    if hasattr(policy, "scalar"):
-        return df.withColumn(_POLICY, policy.scalar())
-    return df.crossJoin(F.broadcast(policy))
-
-
-def _require_shared(session: SparkSession, log: PolicyLog) -> None:
-    """Raise `DataError` if an executor cannot see the state folder (one small job; none if local)."""
-    try:
-        master = str(session.conf.get("spark.master", "local"))
-    except Exception:  # noqa: BLE001 - a server may hide it; the probe below decides then
-        master = "unknown"
-    if master.startswith("local[") or master == "local":
-        return
-    token = log.folder / f".shared-{uuid.uuid4()}"
-    token.touch()
-
-    def seen(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            pass
-        yield pa.RecordBatch.from_pydict({"seen": [token.exists()]})
-
-    try:
-        rows = session.range(8, numPartitions=8).mapInArrow(seen, "seen boolean").collect()
-    finally:
-        token.unlink(missing_ok=True)
-    if not all(row["seen"] for row in rows):
-        raise DataError(
-            f"group_by: state={str(log.folder)!r} is not shared: an executor does not see what the "
-            "driver wrote there; give a folder on storage that all of them mount."
-        )
