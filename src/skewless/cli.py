@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``, ``advise``, ``simulate`` and ``state inspect``."""
+"""The command line: ``skewless demo``, ``advise``, ``simulate``, ``experiment`` and ``state inspect``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skewless.commands import state
+from skewless.commands import experiment, state
 from skewless.commands.advise import advise
 from skewless.commands.simulate import simulate
 from skewless.errors import DataError, MissingExtra, ParameterError
@@ -17,6 +17,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
 app.add_typer(state.app, name="state")
+app.add_typer(experiment.app, name="experiment")
 
 
 @app.callback()
