@@ -1,4 +1,7 @@
-"""Run the benchmarks: ``python -m benchmarks [names] [--quick]``; results are kept as JSON."""
+"""Run the benchmarks: ``python -m benchmarks [names] [--quick]``; results are kept as JSON.
+
+The papers' experiments, and ours, are run by ``skewless experiment``.
+"""
 
 from __future__ import annotations
 
@@ -71,24 +74,6 @@ def _joins(quick: bool) -> Any:
     return joins.run(200_000, 50_000, 1) if quick else joins.run()
 
 
-def _limit(quick: bool) -> Any:
-    from benchmarks.experiments import limit
-
-    return limit.run(quick)
-
-
-def _scale(quick: bool) -> Any:
-    from benchmarks.experiments import scale
-
-    return scale.run(quick)
-
-
-def _drift(quick: bool) -> Any:
-    from benchmarks.experiments import drift
-
-    return drift.run(quick)
-
-
 def _stateful(quick: bool) -> Any:
     from benchmarks.spark import stateful
 
@@ -105,9 +90,6 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "repartition": _repartition,
     "grouping": _grouping,
     "joins": _joins,
-    "ours.limit": _limit,
-    "ours.scale": _scale,
-    "ours.drift": _drift,
     "stateful": _stateful,
 }
 
@@ -137,7 +119,10 @@ def main() -> None:
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"there is no benchmark {unknown[0]!r}; there is {known}")
+        parser.error(
+            f"there is no benchmark {unknown[0]!r}; there is {known} (experiments such as ours.limit: "
+            f"skewless experiment run)"
+        )
     RESULTS.mkdir(exist_ok=True)
     for name in given.names or BENCHMARKS:
         print(f"\n== {name}", flush=True)

@@ -96,10 +96,12 @@ ROWS = (
     Listed("dalton.fig14a", "S", "throughput against the interval between syncs"),
     Listed("dalton.fig14b", "S", "the interval adapts to slow reducers"),
     Listed("dalton.fig15", "S", "convergence with 1 to 16 partitioners"),
-    Listed("ours.limit", "S", "every policy against what no policy can beat"),
-    Listed("ours.scale", "S", "routing time and quality as workers and keys grow"),
+    Listed("ours.limit", "S", "every policy against what no policy can beat", "ours.limit:LIMIT"),
+    Listed(
+        "ours.scale", "S", "routing time and quality as workers and keys grow", "ours.scale:SCALE"
+    ),
     Listed("ours.spark", "P", "group-by on Spark, with and without skewless"),
-    Listed("ours.drift", "S", "recovery after the hot keys are replaced"),
+    Listed("ours.drift", "S", "recovery after the hot keys are replaced", "ours.drift:DRIFT"),
 )
 
 _BY_ID = {row.id: row for row in ROWS}

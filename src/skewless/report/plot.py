@@ -19,8 +19,8 @@ COLOURS = {
     "pkg": "#0072b2",
     "potc": "#e69f00",
     "on_greedy": "#8c6d31",
-    "off_greedy": "#b8860b",
-    "d_choices": "#5b8c2a",
+    "off_greedy": "#5b8c2a",
+    "d_choices": "#66c2a5",
     "w_choices": "#009e73",
     "cm": "#e69f00",
     "am": "#d55e00",
@@ -172,6 +172,7 @@ def _fill(axis: Any, panel: Panel) -> None:
         axis.axhline(panel.level, color="#999999", linewidth=0.7)
     if panel.from_zero:
         axis.set_ylim(bottom=0)
+    axis.minorticks_off()  # half the size of the file
     axis.set_title(panel.title, fontsize=9, loc="left")
     axis.set_xlabel(panel.x_label)
     axis.set_ylabel(panel.y_label)

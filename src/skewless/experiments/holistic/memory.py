@@ -109,8 +109,8 @@ def _judge(result: Result) -> Verdict:
             ordering(
                 small < min(ours) / 10,
                 f"at the {exact[0]['keys']:,} keys of this run our own structures hold {max(ours):.0f} "
-                f"MB exact, under any of the three, and {small:.2f} MB at most with HyperLogLog (registers "
-                f"of 8 bits)",
+                f"MB exact, under any of the three, and {small:.2f} MB at most with HyperLogLog "
+                f"(registers of 8 bits)",
             ),
         )
     )
@@ -151,8 +151,8 @@ MEMORY = Experiment(
     setup=(
         "8.1 M different keys (fast: a twentieth), all in one window, each shown twelve times so "
         "that it can be on both of its candidates; 8, 16 and 32 workers. The paper's way is its "
-        "arithmetic: 15 bytes for each key in each worker's set, or 4096 registers of 5 bits a worker. Ours is what "
-        "our policy holds."
+        "arithmetic: 15 bytes for each key in each worker's set, or 4096 registers of 5 bits a worker. "
+        "Ours is what our policy holds."
     ),
     claim=(
         "Table 4: sets take 243 MB under CM and LM, which send each key to both candidates, 122 MB under "
