@@ -47,7 +47,9 @@ class Listed(NamedTuple):
 
 #: All of them, in the order of the papers.
 ROWS = (
-    Listed("pkg.table2", "S", "average imbalance on skewed words and pages"),
+    Listed(
+        "pkg.table2", "S", "average imbalance on skewed words and pages", "pkg.imbalance:TABLE2"
+    ),
     Listed("pkg.lognormal", "S", "average imbalance on log-normal keys", "pkg.imbalance:LOGNORMAL"),
     Listed("pkg.fig2", "S", "local and global load estimates"),
     Listed("pkg.fig3", "S", "imbalance through time, probing and drift"),

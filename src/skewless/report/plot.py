@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,7 +157,8 @@ def _fill(axis: Any, panel: Panel) -> None:
     if panel.log_x:
         axis.set_xscale("log")
         xs = sorted({x for line in panel.lines for x in line.x})
-        if len(xs) <= 8:
+        apart = all(right >= 1.4 * left for left, right in itertools.pairwise(xs))
+        if len(xs) <= 8 and apart:
             axis.set_xticks(xs)
         axis.xaxis.set_major_formatter(plain)
         axis.xaxis.set_minor_formatter(NullFormatter())
@@ -165,8 +167,9 @@ def _fill(axis: Any, panel: Panel) -> None:
         low, high = axis.get_ylim()
         if high / low < 1e4:
             axis.yaxis.set_major_formatter(plain)
-            if high / low < 30:
+            if high / low < 100:
                 axis.set_yticks([t for t in _ROUND if low <= t <= high])
+                axis.set_ylim(low, high)
         axis.yaxis.set_minor_formatter(NullFormatter())
     if panel.level is not None:
         axis.axhline(panel.level, color="#999999", linewidth=0.7)
@@ -178,4 +181,4 @@ def _fill(axis: Any, panel: Panel) -> None:
     axis.set_ylabel(panel.y_label)
 
 
-_ROUND = [m * 10**e for e in range(-9, 10) for m in (1, 1.5, 2, 3, 5, 7)]
+_ROUND = [m * 10**e for e in range(-9, 10) for m in (1, 2, 5)]
