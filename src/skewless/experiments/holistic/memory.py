@@ -151,17 +151,17 @@ MEMORY = Experiment(
     setup=(
         "8.1 M different keys (fast: a twentieth), all in one window, each shown twelve times so "
         "that it can be on both of its candidates; 8, 16 and 32 workers. The paper's way is its "
-        "arithmetic: 15 bytes for each key in each worker's set, or 4096 registers of 5 bits a worker. "
-        "Ours is what our policy holds."
+        "arithmetic: 15 bytes for each key in each worker's set, or 4096 registers of 5 bits a "
+        "worker. Ours is what our policy holds."
     ),
     claim=(
-        "Table 4: sets take 243 MB under CM and LM, which send each key to both candidates, 122 MB under "
-        "AM, which does not; HyperLogLog takes 0.02, 0.04 and 0.08 MB at 8, 16 and 32 workers, however "
-        "many keys there are."
+        "Table 4: sets take 243 MB under CM and LM, which send each key to both candidates, 122 MB "
+        "under AM, which does not; HyperLogLog takes 0.02, 0.04 and 0.08 MB at 8, 16 and 32 "
+        "workers, however many keys there are."
     ),
     stand_in=(
-        "The paper put every key on both candidates; here a policy chooses, and CM leaves some keys on "
-        "one, which is what its sets are smaller by."
+        "The paper put every key on both candidates; here a policy chooses, and CM leaves some "
+        "keys on one, which is what its sets are smaller by."
     ),
     cells=_cells,
     judge=_judge,

@@ -151,8 +151,8 @@ def _draw(result: Result) -> Plot:
 DRIFT = Experiment(
     id="ours.drift",
     setup=(
-        "Zipf 1.5 over 100,000 keys whose 100 hottest become others every ten windows; 16 workers, four "
-        "changes, windows of 20,000 tuples (full: also 64 workers, eight changes, 100,000)."
+        "Zipf 1.5 over 100,000 keys whose 100 hottest become others every ten windows; 16 workers, "
+        "four changes, windows of 20,000 tuples (full: also 64 workers, eight changes, 100,000)."
     ),
     claim="Our goal: WrapAround is balanced again within 2 windows after the hot keys are replaced.",
     cells=_cells,

@@ -158,13 +158,13 @@ def _draw(result: Result) -> Plot:
 LIMIT = Experiment(
     id="ours.limit",
     setup=(
-        "Every policy on Zipf keys, 100,000 of them, exponents 0 to 2, 8 to 1024 workers (fast: 8 and "
-        "64), in tumbling windows of 100,000 tuples or 2,000 a worker; the first two are left out, as "
-        "planners plan from one window and route the next. Means over the others."
+        "Every policy on Zipf keys, 100,000 of them, exponents 0 to 2, 8 to 1024 workers (fast: 8 "
+        "and 64), in tumbling windows of 100,000 tuples or 2,000 a worker; the first two are left "
+        "out, as planners plan from one window and route the next. Means over the others."
     ),
     claim=(
-        "Our goal: WrapAround within 10 % of the load that no policy can be below, with at most as many "
-        "fragments above one a key as there are workers."
+        "Our goal: WrapAround within 10 % of the load that no policy can be below, with at most as "
+        "many fragments above one a key as there are workers."
     ),
     cells=_cells,
     judge=_judge,

@@ -150,10 +150,10 @@ def _draw(result: Result) -> Plot:
 SCALE = Experiment(
     id="ours.scale",
     setup=(
-        "Zipf 1.0, 20 M tuples (fast: 1 M): 8 to 10,000 workers at 100,000 keys, and a thousand to a "
-        "hundred million keys at 64 workers (fast: to 2,048 and to a million). CPU time of the routing "
-        "step, on a machine with other work running; balance in tumbling windows of an eighth of the "
-        "stream, the first two left out."
+        "Zipf 1.0, 20 M tuples (fast: 1 M): 8 to 10,000 workers at 100,000 keys, and a thousand to "
+        "a hundred million keys at 64 workers (fast: to 2,048 and to a million). CPU time of the "
+        "routing step, on a machine with other work running; balance in tumbling windows of an "
+        "eighth of the stream, the first two left out."
     ),
     claim="Our goal: the routing step takes the same time however many workers there are.",
     stand_in="Flat is read as: at most twice the time with 8 workers, and 5 ns.",

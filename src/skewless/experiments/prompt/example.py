@@ -77,8 +77,8 @@ EXAMPLE = Experiment(
     id="prompt.example",
     setup="385 tuples of 8 keys, two of them above the cut-off of 385 / 8, planned for 4 blocks.",
     claim=(
-        "Figures 5 and 6: blocks of equal size, nearly equal numbers of keys, and only the two heavy "
-        "keys in fragments."
+        "Figures 5 and 6: blocks of equal size, nearly equal numbers of keys, and only the two "
+        "heavy keys in fragments."
     ),
     stand_in="The figure's counts are not in its text; ours have the same sum, number and heavy keys.",
     cells=lambda _setting: [Cell("385 tuples, 4 blocks", _measure)],
