@@ -51,13 +51,15 @@ ROWS = (
         "pkg.table2", "S", "average imbalance on skewed words and pages", "pkg.imbalance:TABLE2"
     ),
     Listed("pkg.lognormal", "S", "average imbalance on log-normal keys", "pkg.imbalance:LOGNORMAL"),
-    Listed("pkg.fig2", "S", "local and global load estimates"),
-    Listed("pkg.fig3", "S", "imbalance through time, probing and drift"),
-    Listed("pkg.fig4", "S", "skewed sources: edges of a graph"),
-    Listed("pkg.fig5a", "S, P", "throughput against work a message"),
-    Listed("pkg.fig5b", "S", "throughput against memory, by aggregation period"),
+    Listed("pkg.fig2", "S", "local and global load estimates", "pkg.estimates:FIG2"),
+    Listed("pkg.fig3", "S", "imbalance through time, probing and drift", "pkg.estimates:FIG3"),
+    Listed("pkg.fig4", "S", "skewed sources: edges of a graph", "pkg.sources:FIG4"),
+    Listed("pkg.fig5a", "S, P", "throughput against work a message", "pkg.throughput:FIG5A"),
+    Listed(
+        "pkg.fig5b", "S", "throughput against memory, by aggregation period", "pkg.throughput:FIG5B"
+    ),
     Listed("pkg.apps", "S, P", "naive Bayes, decision tree and heavy hitters on PKG"),
-    Listed("pkg.greedyd", "S", "imbalance growth with d choices"),
+    Listed("pkg.greedyd", "S", "imbalance growth with d choices", "pkg.growth:GREEDYD"),
     Listed("holistic.q1", "S", "TPC-H Q1: 4 groups", "holistic.tpch:Q1"),
     Listed("holistic.q3", "S", "TPC-H Q3: many groups", "holistic.tpch:Q3"),
     Listed("holistic.debs1", "S", "DEBS 2015 query 1: window latency"),

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.datasets import load_real, look_alike, state_of_the_union
 from skewless.experiments.description import (
     Cell,
     Check,
@@ -26,8 +25,8 @@ from skewless.experiments.description import (
     ordering,
     pivot,
 )
+from skewless.experiments.pkg.streams import cashtags, drawn, words
 from skewless.experiments.through_time import destinations, imbalance_through_time
-from skewless.keys import hash64
 from skewless.partitioners import PKG, Hash, OnGreedy, PoTC
 from skewless.planners import OffGreedy, WrapAround
 from skewless.policy import Policy
@@ -161,31 +160,16 @@ def draw(result: Result) -> Plot:
     return Plot(panels, share_y=True)
 
 
-@functools.lru_cache(maxsize=1)
-def _drawn(name: str, n: int, scale: float, seed: int) -> NDArray[np.uint64]:
-    return look_alike(name, n, scale=scale, seed=seed)
-
-
-@functools.lru_cache(maxsize=1)
-def _words() -> NDArray[np.uint64]:
-    return hash64(state_of_the_union()["word"])
-
-
-@functools.lru_cache(maxsize=1)
-def _cashtags() -> NDArray[np.uint64]:
-    return hash64(load_real("stock_tweets_cashtags")["cashtag"])
-
-
 def _table2(setting: Setting) -> list[Cell]:
     # Messages, and the part of the original's keys that can occur.
     wikipedia, twitter = (22_000_000, 1.0), (30_000_000, 0.1)
     if not setting.full:
         wikipedia, twitter = (1_000_000, 0.1), (1_000_000, 0.02)
     streams: dict[str, Stream] = {
-        "wikipedia": functools.partial(_drawn, "wikipedia", *wikipedia, setting.seed),
-        "twitter": functools.partial(_drawn, "twitter", *twitter, setting.seed),
-        "words": _words,
-        "cashtags": _cashtags,
+        "wikipedia": functools.partial(drawn, "wikipedia", *wikipedia, setting.seed),
+        "twitter": functools.partial(drawn, "twitter", *twitter, setting.seed),
+        "words": words,
+        "cashtags": cashtags,
     }
     return cells_of(streams, setting.seed)
 
@@ -250,7 +234,7 @@ TABLE2 = Experiment(
 def _lognormal(setting: Setting) -> list[Cell]:
     n = 10_000_000 if setting.full else 1_000_000
     streams: dict[str, Stream] = {
-        name: functools.partial(_drawn, name, n, 1.0, setting.seed) for name in ("ln1", "ln2")
+        name: functools.partial(drawn, name, n, 1.0, setting.seed) for name in ("ln1", "ln2")
     }
     return cells_of(streams, setting.seed)
 
