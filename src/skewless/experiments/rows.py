@@ -58,7 +58,9 @@ ROWS = (
     Listed(
         "pkg.fig5b", "S", "throughput against memory, by aggregation period", "pkg.throughput:FIG5B"
     ),
-    Listed("pkg.apps", "S, P", "naive Bayes, decision tree and heavy hitters on PKG"),
+    Listed(
+        "pkg.apps", "S, P", "naive Bayes, decision tree and heavy hitters on PKG", "pkg.apps:APPS"
+    ),
     Listed("pkg.greedyd", "S", "imbalance growth with d choices", "pkg.growth:GREEDYD"),
     Listed("holistic.q1", "S", "TPC-H Q1: 4 groups", "holistic.tpch:Q1"),
     Listed("holistic.q3", "S", "TPC-H Q3: many groups", "holistic.tpch:Q3"),
