@@ -64,15 +64,27 @@ ROWS = (
     Listed("pkg.greedyd", "S", "imbalance growth with d choices", "pkg.growth:GREEDYD"),
     Listed("holistic.q1", "S", "TPC-H Q1: 4 groups", "holistic.tpch:Q1"),
     Listed("holistic.q3", "S", "TPC-H Q3: many groups", "holistic.tpch:Q3"),
-    Listed("holistic.debs1", "S", "DEBS 2015 query 1: window latency"),
-    Listed("holistic.debs2", "S", "DEBS 2015 query 2: window latency"),
-    Listed("holistic.gcm1", "S", "cluster monitoring query 1: latency as workers grow"),
-    Listed("holistic.gcm2", "S", "cluster monitoring query 2: latency as workers grow"),
-    Listed("holistic.latency", "S", "time to partition a window"),
+    Listed("holistic.debs1", "S", "DEBS 2015 query 1: window latency", "holistic.latency:DEBS1"),
+    Listed("holistic.debs2", "S", "DEBS 2015 query 2: window latency", "holistic.latency:DEBS2"),
+    Listed(
+        "holistic.gcm1",
+        "S",
+        "cluster monitoring query 1: latency as workers grow",
+        "holistic.latency:GCM1",
+    ),
+    Listed(
+        "holistic.gcm2",
+        "S",
+        "cluster monitoring query 2: latency as workers grow",
+        "holistic.latency:GCM2",
+    ),
+    Listed("holistic.latency", "S", "time to partition a window", "holistic.overhead:LATENCY"),
     Listed(
         "holistic.memory", "S", "memory of the cardinality structures", "holistic.memory:MEMORY"
     ),
-    Listed("holistic.rule", "S", "the selection rule against the measured best"),
+    Listed(
+        "holistic.rule", "S", "the selection rule against the measured best", "holistic.rule:RULE"
+    ),
     Listed("prompt.fig10", "S", "block sizes and cardinalities"),
     Listed("prompt.example", "S", "the example of figure 5", "prompt.example:EXAMPLE"),
     Listed("prompt.fig11rate", "S, P", "highest stable rate under a changing rate"),
