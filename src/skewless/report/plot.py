@@ -39,7 +39,10 @@ COLOURS = {
     "time_based": "#bbbbbb",
     "wrap_around": "#000000",
 }
-_OTHERS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7b4173", "#8c6d31")
+_OTHERS = (
+    *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7b4173", "#8c6d31"),
+    *("#000000", "#999999", "#66c2a5", "#a63603", "#3b528b", "#b5cf6b"),
+)
 _STYLE: Any = {
     "svg.hashsalt": "skewless",
     "svg.fonttype": "none",

@@ -23,7 +23,6 @@ from skewless.experiments.description import (
     Verdict,
     judged,
     number,
-    ordering,
     pivot,
 )
 from skewless.experiments.holistic.windows import PARTITIONERS
@@ -77,7 +76,6 @@ def _judge(result: Result) -> Verdict:
     grows = {p: at(p, 16) / at(p, 8) for p in PARTITIONERS}
     most = max(grows, key=lambda p: grows[p])
     two = {p: at(p, 32) / at(p, 16) for p in ("CM-2", "LM-2", "CM-2-H", "LM-2-H")}
-    rest = {p: at(p, 32) / at(p, 16) for p in PARTITIONERS if p not in two}
     slowest = max(PARTITIONERS, key=lambda p: at(p, 32))
     return judged(
         (
@@ -85,11 +83,11 @@ def _judge(result: Result) -> Verdict:
                 grows[most] < 1.5,
                 f"from 8 to 16 workers the median grows by at most {grows[most]:.2f} ({most})",
             ),
-            ordering(
-                max(two.values()) > max(rest.values()),
+            number(
+                min(two.values()) > 1.1,
                 "from 16 to 32 workers "
                 + ", ".join(f"{p} changes by {v:.2f}" for p, v in two.items())
-                + f", the others by at most {max(rest.values()):.2f}",
+                + " (the paper has them grow, in the 99th percentile)",
             ),
             number(
                 at(slowest, 32) < 10_000,
@@ -128,7 +126,11 @@ LATENCY = Experiment(
         "Figure 13: no visible difference up to 16 workers; with 32 the 99th percentile of CM and "
         "LM, with sets or HyperLogLog, grows."
     ),
-    stand_in="Generated keys instead of DEBS's routes; one process, and 64-bit hashes for 15 bytes.",
+    stand_in=(
+        "Generated keys instead of DEBS's routes; one process, and 64-bit hashes for 15 bytes. Our "
+        "CM compares a key's candidates alone, and our LM keeps the least and the most of all "
+        "workers up to date while counts grow: neither looks at all workers for a tuple."
+    ),
     cells=_cells,
     judge=_judge,
     tabulate=_tabulate,
