@@ -22,6 +22,7 @@ from skewless.experiments.description import (
 from skewless.experiments.evidence import collect, markdown, render
 from skewless.experiments.ours.drift import recoveries
 from skewless.experiments.ours.limit import forced_fragments
+from skewless.experiments.page import page
 from skewless.experiments.rows import Listed
 from skewless.experiments.through_time import imbalance_through_time
 from skewless.report.plot import Line, Panel, Plot, save_svg
@@ -306,6 +307,11 @@ def test_words_of_a_result_are_no_markup_on_the_evidence_page(tmp_path, monkeypa
     assert "\\<script\\>x\\</script\\>\\|y \\# z" in text
     assert "a \\| b, \\<b\\>bold\\</b\\>" in text
     assert "T\\_i\\*t\\*le." in text
+    shown = page(collect(store), {"pkg.lognormal": b"<svg/>"})
+    assert "<script>" not in shown
+    assert "&lt;script&gt;x" in shown
+    assert "a | b, &lt;b&gt;bold&lt;/b&gt;" in shown
+    assert 'src="data:image/svg+xml;base64,PHN2Zy8+"' in shown
 
 
 def test_a_plot_is_drawn_the_same_twice_and_its_words_are_escaped(tmp_path):

@@ -25,13 +25,16 @@ def test_a_run_is_shown_judged_and_kept_and_the_report_made_of_it(tmp_path):
     assert (results / "prompt.example.fast.json").read_text() == kept
     listed = run("list", "--out", results)
     assert "reproduced (fast)" in listed.output
-    made = run("report", "--results", results, "--out", docs)
+    made = run("report", "--results", results, "--out", docs, "--html", tmp_path / "page.html")
     assert made.exit_code == 0, made.output
     text = (docs / "evidence.md").read_text()
     assert (
         "| [prompt.example](#promptexample) | the example of figure 5 | reproduced | fast |" in text
     )
     assert (docs / "plots" / "evidence" / "prompt.example.svg").exists()
+    assert (
+        "<h2>prompt.example: the example of figure 5</h2>" in (tmp_path / "page.html").read_text()
+    )
 
 
 def test_the_list_has_every_experiment_and_can_be_cut_to_a_paper(tmp_path):
@@ -49,6 +52,7 @@ WRONG = [
     (["run", "--paper", "dalten"], ParameterError, "no paper 'dalten' (did you mean 'dalton'?)"),
     (["list", "--paper", "x"], ParameterError, "no paper 'x'"),
     (["report", "--out", "d", "--results", "nowhere"], DataError, "'nowhere' is no folder"),
+    (["report", "--out", "d", "--html", "no/x.html"], DataError, "'no/x.html' must be a file"),
 ]
 
 

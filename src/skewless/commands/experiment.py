@@ -106,18 +106,26 @@ def run_some(
 def report(
     out: Annotated[Path, typer.Option(help="Folder for evidence.md and its plots.")],
     results: Annotated[Path, typer.Option(help="Folder of the results.")] = _HERE,
+    html: Annotated[Path | None, typer.Option(help="The same as one HTML page.")] = None,
 ) -> None:
     """Write the evidence page from the results that are there."""
     from skewless.experiments import Store
     from skewless.experiments.evidence import render
+    from skewless.experiments.page import save
 
     _check_folder("--out", out)
+    if html is not None and (html.is_dir() or not html.absolute().parent.is_dir()):
+        raise DataError(
+            f"experiment report: --html {str(html)!r} must be a file in a folder that exists."
+        )
     if not results.is_dir():
         raise DataError(
             f"experiment report: --results {str(results)!r} is no folder; "
             f"`skewless experiment run` makes one."
         )
     written = render(Store(results), out)
+    if html is not None:
+        save(html, Store(results), out)
     typer.echo(f"{written[0]}, and {len(written) - 1} plots in {out / 'plots' / 'evidence'}")
 
 

@@ -127,7 +127,8 @@ def _judge(result: Result) -> Verdict:
             number(
                 all(kip[n] <= mixed[n] for n in kip),
                 "shifted: Mixed, with its bound optimised, is at "
-                + ", ".join(f"{v:.2f}" for v in mixed.values()),
+                + ", ".join(f"{v:.2f}" for v in mixed.values())
+                + " there (the paper has it above KIP)",
             ),
             ordering(
                 scales[-1] < scales[0],
