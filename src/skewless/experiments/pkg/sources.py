@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.chunk import Chunk
-from skewless.datasets import power_law_edges
+from skewless.datasets.graphs import Edges, power_law_edges
 from skewless.experiments.description import (
     Cell,
     Experiment,
@@ -61,7 +61,7 @@ def _measure(n_edges: int, n_workers: int, seed: int) -> list[Row]:
 
 
 @functools.lru_cache(maxsize=1)
-def _edges(n_edges: int, seed: int):  # type: ignore[no-untyped-def] # noqa: ANN202
+def _edges(n_edges: int, seed: int) -> Edges:
     return power_law_edges(n_edges, n_edges // 14, seed=seed)
 
 
