@@ -99,7 +99,7 @@ def _judge(result: Result) -> Verdict:
                 f"exact sets of {KEY_BYTES}-byte keys, at 8.1 M keys: CM {max(way['cm']):.0f} MB, LM "
                 f"{max(way['lm']):.0f} MB, AM {max(way['am']):.0f} MB (paper 243, 243, 122)",
             ),
-            number(off <= 0.1, f"which is off by at most {off:.0%}"),
+            number(off <= 0.1, f"the sets are off by at most {off:.0%} from the paper's"),
             number(
                 all(abs(mb - PAPER_SKETCH[n]) < 0.005 for n, mb in sketch.items()),
                 "HyperLogLog of 4096 registers of 5 bits: "
