@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help setup kernels demo test test-all test-connect bench lint format docs clean
+.PHONY: help setup kernels demo test test-all test-spark test-connect bench lint format docs clean
 
 # The first Python that runs and is new enough; `make PYTHON=...` names another.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3.10 python3 python; do \
@@ -22,6 +22,7 @@ help: ## Say what there is
 	@echo "make demo      see what skewless does, on real words and Spark (a few minutes at first)"
 	@echo "make test      run the tests, and the kernels' tests without and with bounds checks"
 	@echo "make test-all  the same with the slow tests"
+	@echo "make test-spark   run the tests of batch frames on older Sparks (versions='3.5 4.0 4.1')"
 	@echo "make test-connect  run the tests of batch frames on Spark Connect"
 	@echo "make bench     run the benchmarks (args='...' is handed on)"
 	@echo "make lint      ruff, mypy and the import rules"
@@ -47,6 +48,12 @@ test: setup
 
 test-all: setup
 	@$(python) tools/run_tests.py --all $(args)
+	@$(MAKE) test-connect test-spark
+
+# The classic tests again, on Sparks that are still in use.
+test-spark: setup
+	@$(python) tools/older_sparks.py $(or $(versions),3.5 4.0 4.1) -- \
+		$(or $(args),$(filter-out %/test_auto.py %/test_random_jobs.py,$(batch_tests)))
 
 # Streams are not among them yet.
 batch_tests = $(addprefix tests/spark/test_,aggregators.py apply.py auto.py batch_agg.py \

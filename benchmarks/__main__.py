@@ -68,6 +68,12 @@ def _grouping(quick: bool) -> Any:
     return grouping.run(16_000, 100_000, 1, exponents=(0.0, 1.5)) if quick else grouping.run()
 
 
+def _predicted(quick: bool) -> Any:
+    from benchmarks.spark import predicted
+
+    return predicted.run(exponents=(0.0, 1.5), workers=(16,)) if quick else predicted.run()
+
+
 def _joins(quick: bool) -> Any:
     from benchmarks.spark import joins
 
@@ -89,6 +95,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "sketches": _sketches,
     "repartition": _repartition,
     "grouping": _grouping,
+    "predicted": _predicted,
     "joins": _joins,
     "stateful": _stateful,
 }

@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skewless.active_workers import ActiveWorkers
     from skewless.inspection import inspect
     from skewless.partitioners import (
         AM,
@@ -47,6 +48,7 @@ __all__ = [
     "KIP",
     "LM",
     "PKG",
+    "ActiveWorkers",
     "Aggregator",
     "CooperativeDalton",
     "DAGreedy",
@@ -83,6 +85,7 @@ __version__ = "0.1.0"
 
 #: Where each public name lives; nothing is imported before it is asked for.
 _HOME = {
+    "ActiveWorkers": "skewless.active_workers",
     "Hash": "skewless.partitioners",
     "Shuffle": "skewless.partitioners",
     "TimeBased": "skewless.partitioners",

@@ -1,4 +1,4 @@
-"""The command line: ``skewless demo``, ``advise``, ``simulate``, ``experiment`` and ``state inspect``."""
+"""The command line: ``skewless demo``, ``advise``, ``simulate``, ``watch``, ``policy`` and the others."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
-from skewless.commands import experiment, state
+from skewless.commands import experiment, policy, state
 from skewless.commands.advise import advise
+from skewless.commands.calibrate import calibrate
 from skewless.commands.simulate import simulate
+from skewless.commands.watch import watch
 from skewless.errors import DataError, MissingExtra, ParameterError
 
 __all__ = ["app", "main"]
@@ -17,6 +19,7 @@ __all__ = ["app", "main"]
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
 app.add_typer(state.app, name="state")
+app.add_typer(policy.app, name="policy")
 app.add_typer(experiment.app, name="experiment")
 
 
@@ -49,7 +52,9 @@ def demo(
 
 
 app.command()(advise)
+app.command()(calibrate)
 app.command()(simulate)
+app.command()(watch)
 
 
 def main() -> None:

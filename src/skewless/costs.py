@@ -1,8 +1,8 @@
 """The cost model: what a row and a fragment cost, and how long the slowest worker then takes.
 
-Time of a stage of n workers = the slowest worker's rows times (ship + update) plus its fragments times
+Time of a job on n workers = the slowest worker's rows times (ship + update) plus its fragments times
 merge, plus the routing of all rows spread evenly over the workers; with fewer slots than workers, at
-least the whole work over the slots. The two-sided view, load and
+least the whole work over the slots; plus what its stages take to start. The two-sided view, load and
 aggregation, is that of N. Katsipoulakis, A. Labrinidis, P. Chrysanthis, A Holistic View of Stream
 Partitioning Costs, PVLDB 10(11), 2017, section 2.
 """
@@ -22,11 +22,11 @@ from numpy.typing import ArrayLike, NDArray
 from skewless.errors import ParameterError
 from skewless.routing import Routing
 
-__all__ = ["Costs", "calibrate", "makespan", "predicted_s"]
+__all__ = ["Costs", "calibrate", "makespan", "predicted_s", "stages_of"]
 
 
 class Costs(NamedTuple):
-    """Microseconds of one worker."""
+    """Microseconds of one worker, and what a stage takes to start."""
 
     route_us: float = 0.05
     """Finding the worker of a row."""
@@ -36,6 +36,9 @@ class Costs(NamedTuple):
     """Updating the state of a row's key."""
     merge_us: float = 5.0
     """Making, shipping and merging one fragment's state."""
+    stage_s: float = 0.0
+    """Seconds, not microseconds: starting a stage of tasks, whatever it does. A simulated stream has its
+    tasks up, and pays none."""
 
 
 def predicted_s(
@@ -46,7 +49,7 @@ def predicted_s(
     routed: bool = True,
     slots: int | None = None,
 ) -> float:
-    """Return the seconds that a stage takes: those of its slowest worker, or more if slots are few.
+    """Return the seconds that a job takes: those of its slowest worker, or more if slots are few.
 
     Parameters
     ----------
@@ -57,8 +60,8 @@ def predicted_s(
     routed
         Whether rows are routed and shipped, or combined where they are.
     slots
-        Workers that run side by side; all, if left out. Then no stage is done before its whole work
-        has passed through the slots.
+        Workers that run side by side; all, if left out. No job is done before its whole work has
+        passed through the slots.
 
     Examples
     --------
@@ -74,7 +77,19 @@ def predicted_s(
         )
     per_row = costs.update_us + (costs.ship_us if routed else 0.0)
     routing = costs.route_us * float(load.sum()) / _side_by_side(load, slots) if routed else 0.0
-    return (makespan(load * per_row + held * costs.merge_us, slots) + routing) / 1e6
+    work_us = makespan(load * per_row + held * costs.merge_us, slots) + routing
+    return work_us / 1e6 + stages_of(routed) * costs.stage_s
+
+
+def stages_of(routed: bool) -> int:
+    """Return the stages of a grouped job: rows are combined, then merged; routed, they are sent before.
+
+    Examples
+    --------
+    >>> stages_of(routed=False), stages_of(routed=True)
+    (2, 3)
+    """
+    return 3 if routed else 2
 
 
 def makespan(tasks: NDArray[np.float64], slots: int | None = None) -> float:
@@ -92,7 +107,6 @@ def _side_by_side(tasks: NDArray[np.float64], slots: int | None) -> int:
     return len(tasks) if slots is None else min(slots, len(tasks))
 
 
-@functools.cache
 def calibrate(update_us: float | None = None) -> Costs:
     """Measure the costs on this machine with small jobs in this process; about a second.
 
@@ -107,6 +121,12 @@ def calibrate(update_us: float | None = None) -> Costs:
     Python states and putting them together through Arrow. Medians of five runs. A cluster ships over
     a network and costs more.
     """
+    costs = _measured()
+    return costs if update_us is None else costs._replace(update_us=float(update_us))
+
+
+@functools.cache
+def _measured() -> Costs:
     keys = np.arange(100_000, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     routing = Routing.hashing(64)
     table = pa.table({"key": keys, "value": np.arange(100_000), "text": ["abcdefgh"] * 100_000})
@@ -135,7 +155,7 @@ def calibrate(update_us: float | None = None) -> Costs:
     return Costs(
         route_us=_median_us(route, 100_000),
         ship_us=_median_us(ship, 100_000),
-        update_us=_median_us(update, 100_000) if update_us is None else float(update_us),
+        update_us=_median_us(update, 100_000),
         merge_us=_median_us(merge, 20_000),
     )
 

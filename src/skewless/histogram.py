@@ -12,7 +12,7 @@ from skewless.chunk import Chunk
 from skewless.errors import DataError
 from skewless.kernel import kernel, mix, spread
 
-__all__ = ["Histogram", "bucket_count", "bucket_of", "representatives"]
+__all__ = ["Histogram", "bucket_count", "bucket_of", "rebucketed", "representatives"]
 
 
 class Histogram:
@@ -196,6 +196,28 @@ def bucket_of(keys: ArrayLike, n_buckets: int, seed: int = 0) -> NDArray[np.int3
     out = np.empty(len(hashes), np.int32)
     _bucket_of(hashes, np.uint64(n_buckets), np.uint64(seed), out)
     return out
+
+
+def rebucketed(histogram: Histogram, n_buckets: int, seed: int) -> Histogram:
+    """Return the histogram with its tail in other buckets, each spread evenly over its hashes.
+
+    Under another seed the buckets have nothing in common, and the tail is spread over all of them.
+
+    Examples
+    --------
+    >>> rebucketed(Histogram([7], [5], [4, 0, 0, 2]), 2, 0).tail.tolist()
+    [4, 2]
+    """
+    tail = histogram.tail
+    if tail is None or (len(tail) == n_buckets and histogram.seed == seed):
+        return histogram
+    upto = np.concatenate(([0.0], np.cumsum(tail)))
+    old = np.arange(len(tail) + 1) / len(tail)
+    if histogram.seed != seed:
+        upto, old = np.array([0.0, upto[-1]]), np.array([0.0, 1.0])
+    edges = np.interp(np.arange(n_buckets + 1) / n_buckets, old, upto)
+    fresh = np.diff(np.floor(edges + 0.5)).astype(np.int64)
+    return Histogram(histogram.keys, histogram.counts, fresh, seed=seed)
 
 
 @functools.lru_cache(maxsize=16)

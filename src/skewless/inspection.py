@@ -18,7 +18,8 @@ from skewless.advisor import (
     fitted_exponent,
     outcomes,
 )
-from skewless.costs import Costs, calibrate
+from skewless.calibration import known_costs
+from skewless.costs import Costs
 from skewless.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -253,8 +254,8 @@ def inspect(
     policies
         Names of the policies to try.
     costs
-        Costs of a row and a fragment; measured on this machine if left out. Give your own
-        ``update_us`` by ``skewless.costs.calibrate(update_us)``.
+        Costs of a row and a fragment; those of ``skewless calibrate``, or else measured in this process,
+        if left out. Give your own ``update_us`` by ``skewless.calibration.known_costs(update_us)``.
     on, how
         Of a join: what ``DataFrame.join`` takes.
 
@@ -302,7 +303,7 @@ def inspect(
     found = survey(df, *keys, workers=workers, weight=weight, sample=sample)
     seconds = time.perf_counter() - begun
     note("measuring costs")
-    measured = calibrate() if costs is None else costs
+    measured = known_costs() if costs is None else costs
     named = [name for name in policies if name not in ("local", "spark", "auto")]
     results = outcomes(
         found.histogram,

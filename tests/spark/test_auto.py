@@ -14,26 +14,6 @@ from skewless.spark.keys import resolve_keys
 from tests.spark.test_split_or_whole import Counted
 
 
-class Slow(Counted):
-    """Pretends that a row takes 30 us."""
-
-    def update_groups(self, rows: pa.Table, starts):
-        import time
-
-        time.sleep(rows.num_rows * 30e-6)
-        return pa.table({"n": np.diff(starts)})
-
-
-class Heavy(Slow):
-    """A state that takes 3 ms to make."""
-
-    def update_groups(self, rows: pa.Table, starts):
-        import time
-
-        time.sleep((len(starts) - 1) * 3e-3)
-        return super().update_groups(rows, starts)
-
-
 @pytest.fixture(scope="module")
 def hot(spark: SparkSession) -> DataFrame:
     n = F.col("id")
@@ -68,14 +48,19 @@ class OnTheClock(Counted):
         return pa.table({"n": np.diff(starts)})
 
 
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr("skewless.spark.auto.time", made)
+    return made
+
+
 @pytest.mark.parametrize("state_us", [0.0, 500.0, 3_000.0])
-def test_the_costs_of_a_row_and_of_a_state_are_told_apart(monkeypatch, state_us) -> None:
-    rows, clock = pa.table({"id": np.arange(400)}), Clock()
-    base = skewless.costs.calibrate()
-    monkeypatch.setattr("skewless.spark.auto.time", clock)
+def test_the_costs_of_a_row_and_of_a_state_are_told_apart(clock, state_us) -> None:
+    rows, base = pa.table({"id": np.arange(400)}), skewless.costs.calibrate()
     aggregator = prepared(OnTheClock(clock, state_us), rows)
     costs = measure(aggregator, rows, np.array([0, 300, 400]), budget_s=2.0)
-    assert costs.update_us == pytest.approx(30.0)
+    assert costs.update_us - base.update_us == pytest.approx(30.0)
     shipped_us = costs.merge_us - base.merge_us - state_us  # 8 bytes a state
     assert 0 <= shipped_us < 1
     assert (costs.route_us, costs.ship_us) == (base.route_us, base.ship_us)
@@ -83,31 +68,33 @@ def test_the_costs_of_a_row_and_of_a_state_are_told_apart(monkeypatch, state_us)
 
 def test_no_rows_cost_what_the_model_says() -> None:
     rows = pa.table({"id": np.arange(0)})
-    assert measure(Slow(), rows, np.zeros(1, np.int64)) == skewless.costs.calibrate()
+    assert measure(Counted(), rows, np.zeros(1, np.int64)) == skewless.costs.calibrate()
 
 
 def choice(df: DataFrame, aggregator: skewless.Aggregator, workers: int):
     return choose(df, resolve_keys("test", df, ["k"]), aggregator, workers)
 
 
-def test_a_hot_key_with_small_states_is_combined_where_it_is_or_cut(hot, monkeypatch) -> None:
+def test_a_hot_key_with_small_states_is_combined_where_it_is_or_cut(
+    hot, clock, monkeypatch
+) -> None:
     monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 16)
-    found = choice(hot, Slow(), 16)
+    found = choice(hot, OnTheClock(clock, 0.0), 16)
     by_name = {one.policy: one for one in found.outcomes}
     assert found.policy == "wrap_around"  # the rows lie in two tasks only
     assert by_name["hash"].max_over_mean > 7
     assert by_name["local"].predicted_s > 5 * by_name["wrap_around"].predicted_s
 
 
-def test_with_few_slots_an_uneven_load_costs_nothing(hot, monkeypatch) -> None:
+def test_with_few_slots_an_uneven_load_costs_nothing(hot, clock, monkeypatch) -> None:
     monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 1)
-    assert choice(hot.repartition(8, "id"), Slow(), 16).policy in ("hash", "local")
+    assert choice(hot.repartition(8, "id"), OnTheClock(clock, 0.0), 16).policy in ("hash", "local")
 
 
-def test_even_keys_are_hashed_where_states_are_dear(spark, monkeypatch) -> None:
+def test_even_keys_are_hashed_where_states_are_dear(spark, clock, monkeypatch) -> None:
     monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 8)
     even = spark.range(0, 50_000, 1, 8).select((F.col("id") % 1_000).alias("k"), "id")
-    assert choice(even, Heavy(), 8).policy == "hash"
+    assert choice(even, OnTheClock(clock, 3_000.0), 8).policy == "hash"
 
 
 def test_explain_says_what_was_measured_predicted_and_chosen(hot) -> None:
@@ -118,3 +105,29 @@ def test_explain_says_what_was_measured_predicted_and_chosen(hot) -> None:
     told = groups.explain()
     for part in ("chosen by 'auto'", "us a row", "predicted: local", "wrap_around", "max/mean"):
         assert part in told
+
+
+def test_states_that_cost_nothing_are_combined_where_they_are_and_no_key_is_counted(
+    hot, clock, monkeypatch
+) -> None:
+    monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: 2)
+    few = hot.select((F.col("k") % 5).alias("k"), "id")
+    groups = skewless.group_by(few, "k", workers=4)
+    found = {r.k: r.total for r in groups.aggregate(OnTheClock(clock, 0.0)).collect()}
+    assert sum(found.values()) == 200_000
+    told = groups.explain()
+    assert "local, chosen by 'auto': making and merging states costs next to nothing" in told
+    assert "keys were not counted" in told
+
+
+@pytest.mark.parametrize("frame", ["few tasks", "shuffled before", "dear states", "many keys"])
+def test_keys_are_counted_where_combining_in_place_could_cost(
+    hot, clock, monkeypatch, frame
+) -> None:
+    slots = 16 if frame == "few tasks" else 2
+    monkeypatch.setattr("skewless.spark.auto.slots_of", lambda df: slots)
+    rows = hot.select((F.col("id") % (4_000 if frame == "many keys" else 5)).alias("k"), "id")
+    if frame == "shuffled before":
+        rows = rows.repartition(4)
+    state_us = {"dear states": 3_000.0, "many keys": 10.0}.get(frame, 0.0)
+    assert choice(rows, OnTheClock(clock, state_us), 4).outcomes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,23 @@ def test_every_example_of_the_page_on_writing_runs(spark: SparkSession, tmp_path
     assert len(list((tmp_path / "out" / "day=today").glob("*.parquet"))) == 3
     assert len(list((tmp_path / "out" / "day=before").glob("*.parquet"))) == 1
     assert len(list((tmp_path / "out" / "ranges").glob("*.parquet"))) == 8
+
+
+@pytest.mark.slow
+def test_every_example_of_the_page_on_running_a_query_runs(
+    spark: SparkSession, df: DataFrame, tmp_path: Path
+) -> None:
+    page = README.parent / "docs" / "operations.md"
+    clicks = df.select(F.timestamp_seconds(F.col("amount") / 50).alias("ts"), "user_id")
+    clicks.coalesce(1).write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema("ts timestamp, user_id string").parquet(str(tmp_path / "in"))
+    names: dict[str, object] = {"stream": stream}
+    start, metrics = (block.replace("/shared", str(tmp_path)) for block in blocks(page))
+    exec(compile(start, str(page), "exec"), names)  # noqa: S102 - our own page
+    assert names["query"].awaitTermination(300)  # type: ignore[attr-defined]
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "policy" / "batches.jsonl").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    exec(compile(metrics, str(page), "exec"), names)  # noqa: S102 - our own page
+    [row] = names["balance"].collect()  # type: ignore[attr-defined]
+    assert (row.batch, row.active, sum(row.loads)) == (0, 16, 3_000)

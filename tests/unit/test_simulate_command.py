@@ -104,3 +104,38 @@ def test_a_wrong_argument_is_an_error_in_words(clicks, arguments, kind, sentence
     found = run(*(a.format(clicks) for a in arguments), "--workers", 4)
     assert isinstance(found.exception, kind)
     assert sentence in str(found.exception)
+
+
+def test_a_page_tells_all_policies_and_escapes_what_it_was_given(tmp_path) -> None:
+    page = tmp_path / "page.html"
+    arguments = "zipf:1.5", "--workers", 4, "--tuples", 20_000, "--window", 2_000, "--rate", 1e6
+    done = run(*arguments, "--policy", "hash", "--policy", "wrap_around", "--html", page)
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    body = text[text.rindex("</script><style>") if "</script><style>" in text else 0 :]
+    for part in ("Side by side", "Latency through time", "Load of each worker", "wrap_around"):
+        assert part in body
+    assert "the advisor takes" in text
+    assert "http://" not in text.split("</head>")[1].replace("http://www.w3.org", "")
+
+
+def test_where_the_heaviest_keys_went_is_counted_as_they_went(tmp_path) -> None:
+    pytest.importorskip("plotly")
+    from skewless.report.simulation_page import _hot
+
+    keys = np.repeat(np.array([7, 8, 9], np.uint64), [600, 300, 100])
+    found = simulate(keys, PKG(4), window=1_000, keep_workers=True)
+    rows = _hot([found], keys)
+    assert [row[:2] for row in rows] == [
+        ["0x0000000000000007", "60.00%"],
+        ["0x0000000000000008", "30.00%"],
+        ["0x0000000000000009", "10.00%"],
+    ]
+    on_each = np.bincount(found.workers[keys == 7])
+    assert rows[0][2] == f"{(on_each > 0).sum()} ({on_each.max() / 600:.0%})"
+
+
+def test_a_page_in_a_folder_that_does_not_exist_is_refused_before_anything_runs(tmp_path) -> None:
+    done = run("zipf:1.5", "--workers", 4, "--html", tmp_path / "none" / "page.html")
+    assert isinstance(done.exception, DataError)
+    assert "--html" in str(done.exception)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from skewless.errors import DataError, ParameterError
-from skewless.histogram import Histogram, bucket_count, bucket_of
+from skewless.histogram import Histogram, bucket_count, bucket_of, rebucketed
 from skewless.keys import hash64
 from skewless.planners import KIP, OffGreedy
 from skewless.routing import Routing
@@ -21,7 +21,7 @@ from skewless.state_store import Repartitioning, StateStore
 from skewless.state_store.identity import key_numbers
 from skewless.state_store.manifest import NO_TIMER, DataFile, Fragment
 from skewless.state_store.migration import changed_owners, plan_workers, state_keys_moved
-from skewless.state_store.repartitioning import Past, decide, rebucketed
+from skewless.state_store.repartitioning import Past, decide
 from skewless.state_store.storage import Storage
 
 # -- which rows have the same key --------------------------------------------------------------------

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from skewless.commands.progress import bar
 from skewless.errors import DataError
 
 __all__ = ["advise"]
@@ -52,7 +50,7 @@ def advise(
     from skewless.commands.file_inspection import advise_file, plain
     from skewless.document import write
 
-    with _bar() as progress:
+    with bar() as progress:
         found = advise_file(
             file,
             *key,
@@ -70,17 +68,3 @@ def advise(
         write(json_out, json.dumps(plain(found.to_dict()), indent=1, allow_nan=False) + "\n")
     if html is not None:
         found.to_html(html)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[float, str], None]]:
-    """Show a bar on a terminal; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _part, _what: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("reading", total=1.0)
-        yield lambda part, what: shown.update(task, completed=part, description=what)

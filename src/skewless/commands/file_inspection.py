@@ -13,8 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from skewless.advisor import ADVISED, Outcome, Survey, holistic_rule, outcomes
+from skewless.calibration import known_costs
 from skewless.commands.counting import KeyCounter, Part
-from skewless.costs import Costs, calibrate
+from skewless.costs import Costs
 from skewless.datasets.files import TupleFile, check_plain
 from skewless.errors import DataError
 from skewless.histogram import bucket_count
@@ -219,7 +220,7 @@ def advise_file(
     )
     seconds = time.perf_counter() - begun
     progress(1.0, "measuring costs")
-    measured = calibrate(update_us) if costs is None else costs
+    measured = known_costs(update_us) if costs is None else costs
     results = outcomes(
         histogram,
         workers,

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from skewless.commands.progress import bar
 from skewless.errors import DataError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from skewless.costs import Costs
     from skewless.policy import Policy
     from skewless.simulator import Simulation, Summary
 
@@ -60,34 +60,51 @@ def simulate(
         bool, typer.Option("--local", help="Each partitioner has a policy of its own.")
     ] = False,
     reducers: Annotated[int, typer.Option(min=1, help="Workers that merge.")] = 1,
-    route_us: Annotated[float, typer.Option(min=0, help="Cost of routing a tuple, in us.")] = 0.05,
-    ship_us: Annotated[float, typer.Option(min=0, help="Cost of shipping a tuple, in us.")] = 0.3,
-    update_us: Annotated[float, typer.Option(min=0, help="Cost of updating a state, in us.")] = 1.0,
-    merge_us: Annotated[float, typer.Option(min=0, help="Cost of merging a state, in us.")] = 5.0,
+    route_us: Annotated[
+        float | None,
+        typer.Option(min=0, help="Cost of routing a tuple, in us; calibrated if left out."),
+    ] = None,
+    ship_us: Annotated[
+        float | None, typer.Option(min=0, help="Cost of shipping a tuple, in us.")
+    ] = None,
+    update_us: Annotated[
+        float | None, typer.Option(min=0, help="Cost of updating a state, in us.")
+    ] = None,
+    merge_us: Annotated[
+        float | None, typer.Option(min=0, help="Cost of merging a state, in us.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of stream, policies and hashes.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Page to write.")] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="JSON file to write.")] = None,
 ) -> None:
     """Run policies on a stream with as many workers as you like, and compare what they sustain."""
-    if json_out is not None and (json_out.is_dir() or not json_out.absolute().parent.is_dir()):
-        raise DataError(
-            f"simulate: --json {str(json_out)!r} must be a file in a folder that exists."
-        )
+    for option, out in (("--html", html), ("--json", json_out)):
+        if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+            raise DataError(
+                f"simulate: {option} {str(out)!r} must be a file in a folder that exists."
+            )
+    if html is not None:
+        from skewless.report import simulation_page
     from skewless import simulator
+    from skewless.calibration import saved_costs
     from skewless.costs import Costs
 
+    asked = {"route_us": route_us, "ship_us": ship_us, "update_us": update_us, "merge_us": merge_us}
+    known = saved_costs() or Costs()
+    costs = known._replace(**{name: cost for name, cost in asked.items() if cost is not None})
     slide = window if slide is None else slide
     made = [
         _policy(name, workers, partitioners, window, slide, seed) for name in policy or COMPARED
     ]
-    with _bar() as shown:
-        keys = _keys(stream, key, tuples, seed, lambda part: shown("reading", part))
+    with bar() as shown:
+        keys = _keys(stream, key, tuples, seed, lambda part: shown(part, "reading"))
         found: list[Simulation] = []
         for one in made:
             done = [0]
 
             def advance(n: int, name: str = one.name, done: list[int] = done) -> None:
                 done[0] += n
-                shown(name, done[0] / max(len(keys), 1))
+                shown(done[0] / max(len(keys), 1), name)
 
             found.append(
                 simulator.simulate(
@@ -99,12 +116,17 @@ def simulate(
                     partitioners=partitioners,
                     local=local,
                     reducers=reducers,
-                    costs=Costs(route_us, ship_us, update_us, merge_us),
+                    costs=costs,
+                    keep_workers=html is not None,
                     seed=seed,
                     progress=advance,
                 )
             )
     _show([one.summary() for one in found], stream, with_latency=rate is not None)
+    if html is not None:
+        lead = _lead(found[0].summary(), stream, costs)
+        advice = _advice(keys, workers, costs)
+        simulation_page.write(html, lead, found, keys, advice, late=rate is not None)
     if json_out is not None:
         from skewless.document import write
 
@@ -162,43 +184,39 @@ def _keys(
     return keys
 
 
+def _lead(one: Summary, stream: str, costs: Costs) -> str:
+    return (
+        f"{stream}: {one.tuples:,} tuples, {one.workers} workers, {one.windows} windows. Costs in us: "
+        f"route {costs.route_us:g}, ship {costs.ship_us:g}, update {costs.update_us:g} a tuple, merge "
+        f"{costs.merge_us:g} a state."
+    )
+
+
+def _advice(keys: NDArray[np.uint64], workers: int, costs: Costs) -> list[str]:
+    """Say what the advisor would take for these keys as one batch."""
+    from skewless.advisor import advise, outcomes
+    from skewless.histogram import Histogram, bucket_count
+
+    every = Histogram.of(keys)
+    counts = every.top(max(2 * workers, 64), bucket_count(workers))
+    found = outcomes(counts, workers, costs, distinct=len(every))
+    advice = advise(found, int(counts.counts[0]) / counts.total, workers)
+    return [f"For all tuples as one batch the advisor takes {advice.policy}: {advice.reason}."]
+
+
 def _show(found: list[Summary], stream: str, *, with_latency: bool) -> None:
     """Print one row a policy."""
     from rich.console import Console
     from rich.table import Table
 
+    from skewless.report.text import simulation_headings, simulation_row
+
     first = found[0]
     lead = f"{stream}: {first.tuples:,} tuples, {first.workers} workers, {first.windows} windows"
     table = Table(title=lead, title_justify="left", title_style="")
-    latency = ["p50 ms", "p99 ms"] if with_latency else []
-    headings = ["policy", "max/mean", "worst", "states a key", "merged", "tuples/s", "bound by"]
-    for heading in [*headings, *latency]:
+    for heading in simulation_headings(late=with_latency):
         table.add_column(heading, justify="left" if heading in ("policy", "bound by") else "right")
     for one in found:
-        late = (one.latency_p50_s, one.latency_p99_s) if with_latency else ()
-        table.add_row(
-            one.policy,
-            f"{one.max_over_mean:.3f}",
-            f"{one.worst_max_over_mean:.3f}",
-            f"{one.fragments_per_key:.3f}",
-            f"{one.merged:,.0f}",
-            f"{one.throughput:,.0f}",
-            one.bottleneck,
-            *(f"{value * 1e3:,.2f}" for value in late),
-        )
+        table.add_row(*simulation_row(one, late=with_latency))
     console = Console()
     (console if console.is_terminal else Console(width=160)).print(table)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, float], None]]:
-    """Show a bar on a terminal; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _what, _part: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("reading", total=1.0)
-        yield lambda what, part: shown.update(task, completed=part, description=what)

@@ -20,10 +20,12 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("The HTML report", "report", "plotly") from error
 
-__all__ = ["heatmaps", "save", "show"]
+__all__ = ["heatmaps", "library", "render", "save", "show"]
 
 
-def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> str:
+def heatmaps(
+    panels: Sequence[tuple[str, NDArray[np.float64]]], label: str, step: str = "micro-batch"
+) -> str:
     """Return small multiples, one heat map per panel, on one colour scale centred on 1.
 
     Parameters
@@ -32,6 +34,8 @@ def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> s
         (title, values of shape (n_batches, n_workers)): load of each worker over the mean.
     label
         What a cell shows, for the colour bar.
+    step
+        What a column is.
     """
     top = max(2.0, *(float(values.max()) for _, values in panels))
     figure = make_subplots(
@@ -46,13 +50,14 @@ def heatmaps(panels: Sequence[tuple[str, NDArray[np.float64]]], label: str) -> s
             go.Heatmap(
                 z=values.T,
                 coloraxis="coloraxis",
-                hovertemplate="batch %{x}, worker %{y}: %{z:.2f} x mean<extra></extra>",
+                hovertemplate=f"{step} %{{x}}, worker %{{y}}: %{{z:.2f}} x mean<extra></extra>",
             ),
             row=row,
             col=1,
         )
         figure.update_yaxes(title_text="worker", row=row, col=1)
-    figure.update_xaxes(title_text="micro-batch", dtick=1, row=len(panels), col=1)
+    whole = {"dtick": 1} if max(len(values) for _, values in panels) <= 30 else {}
+    figure.update_xaxes(title_text=step, **whole, row=len(panels), col=1)
     scale = [[0, "#2b6cb0"], [1 / top, "#f4f1ea"], [min(1, 2 / top), "#d9572b"], [1, "#6b1d1d"]]
     if top <= 2:
         scale = [[0, "#2b6cb0"], [0.5, "#f4f1ea"], [1, "#d9572b"]]
@@ -71,16 +76,45 @@ def show(figure: go.Figure) -> str:
         plot_bgcolor="rgba(0,0,0,0)",
         font={"color": "#7a869a", "family": "system-ui, sans-serif"},
     )
-    return str(figure.to_html(full_html=False, include_plotlyjs=False, config={"responsive": True}))
+    faint = "rgba(122,134,154,0.25)"
+    figure.update_xaxes(gridcolor=faint, zerolinecolor=faint)
+    figure.update_yaxes(gridcolor=faint, zerolinecolor=faint)
+    # The bar of buttons would lie on the legend of a phone, and a drag zooms without it.
+    config = {"responsive": True, "displayModeBar": False}
+    return str(figure.to_html(full_html=False, include_plotlyjs=False, config=config))
 
 
 def save(path: Path, title: str, lead: str, sections: Sequence[str]) -> None:
     """Write the page, with the plotting library inside; `lead` is text, `sections` are HTML."""
+    write(path, render(title, lead, sections, script=f"<script>{get_plotlyjs()}</script>"))
+
+
+def render(
+    title: str, lead: str, sections: Sequence[str], *, script: str, refresh_s: int | None = None
+) -> str:
+    """Return the page as text.
+
+    Parameters
+    ----------
+    title, lead
+        Text.
+    sections
+        HTML.
+    script
+        HTML that brings the plotting library.
+    refresh_s
+        Seconds after which a browser loads the page again; ``None`` for never.
+    """
     name = html.escape(title)
-    text = (
+    again = "" if refresh_s is None else f'<meta http-equiv="refresh" content="{refresh_s}">'
+    return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style><script>{get_plotlyjs()}</script></head><body>"
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">{again}'
+        f"<style>{STYLE}</style>{script}</head><body>"
         f"<h1>{name}</h1><p>{html.escape(lead)}</p>{''.join(sections)}</body></html>"
     )
-    write(path, text)
+
+
+def library() -> bytes:
+    """Return the plotting library's script, for pages that load it from the address they come from."""
+    return str(get_plotlyjs()).encode()

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["Inspected", "aligned", "fragment", "paragraphs", "section", "table"]
+if TYPE_CHECKING:
+    from skewless.simulator import Summary
+
+__all__ = [
+    "Inspected",
+    "aligned",
+    "fragment",
+    "paragraphs",
+    "section",
+    "simulation_headings",
+    "simulation_row",
+    "table",
+]
 
 
 class Inspected(Protocol):
@@ -83,6 +95,27 @@ def fragment(found: Inspected) -> str:
         f"{table(OUTCOME_HEADINGS, found.outcome_rows())}"
         f"{paragraphs(found.recommendation())}</div>"
     )
+
+
+def simulation_headings(*, late: bool) -> list[str]:
+    """Return what the cells of `simulation_row` are."""
+    headings = ["policy", "max/mean", "worst", "states a key", "merged", "tuples/s", "bound by"]
+    return [*headings, "p50 ms", "p99 ms"] if late else headings
+
+
+def simulation_row(one: Summary, *, late: bool) -> list[str]:
+    """Return a simulation as cells; with its latencies, if tuples came at a rate."""
+    row = [
+        one.policy,
+        f"{one.max_over_mean:.3f}",
+        f"{one.worst_max_over_mean:.3f}",
+        f"{one.fragments_per_key:.3f}",
+        f"{one.merged:,.0f}",
+        f"{one.throughput:,.0f}",
+        one.bottleneck,
+    ]
+    times = (one.latency_p50_s, one.latency_p99_s) if late else ()
+    return row + [f"{seconds * 1e3:,.2f}" for seconds in times]
 
 
 def aligned(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

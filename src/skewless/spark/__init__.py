@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skewless.spark.batch import repartition
     from skewless.spark.batch_groups import BatchGroups
     from skewless.spark.grouping import group_by
+    from skewless.spark.query_metrics import read_metrics
     from skewless.spark.top_n import dedupe, window_top_n
     from skewless.spark.window_functions import over
     from skewless.spark.window_query import explain_window, window
@@ -26,6 +27,7 @@ __all__ = [
     "explain_window",
     "group_by",
     "over",
+    "read_metrics",
     "repartition",
     "repartition_by_range",
     "repartition_for_write",
@@ -40,6 +42,7 @@ _HOME = {
     "explain_window": "skewless.spark.window_query",
     "group_by": "skewless.spark.grouping",
     "over": "skewless.spark.window_functions",
+    "read_metrics": "skewless.spark.query_metrics",
     "repartition": "skewless.spark.batch",
     "repartition_by_range": "skewless.spark.writing",
     "repartition_for_write": "skewless.spark.writing",

@@ -22,6 +22,7 @@ from skewless.errors import DataError, did_you_mean
 from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
+from skewless.spark.versions import to_arrow
 
 __all__ = ["Prepared", "aggregate_batch", "check_sample", "combine", "first_groups"]
 
@@ -288,7 +289,7 @@ def first_groups(
     """
     prepared = Prepared(verb, df, keys, aggregator)
     wanted = list(dict.fromkeys([*keys.names, *prepared.inputs]))
-    rows = df.select(*[F.col(quoted(c)) for c in wanted]).limit(_SAMPLE_ROWS).toArrow()
+    rows = to_arrow(df.select(*[F.col(quoted(c)) for c in wanted]).limit(_SAMPLE_ROWS))
     if rows.num_rows == 0:
         return prepared.aggregator, rows.select(prepared.inputs), np.zeros(1, np.int64)
     order, starts = _groups(rows, list(keys.names), None, None)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 
 from skewless.advisor import Outcome, advise, outcomes
-from skewless.costs import Costs, calibrate
+from skewless.calibration import known_costs
+from skewless.costs import Costs
 from skewless.planners import WrapAround
 from skewless.routing import Routing
 from skewless.spark.aggregation import first_groups
@@ -24,6 +25,10 @@ __all__ = ["Choice", "choose", "measure", "slots_of"]
 
 #: Seconds of work on the sample after which no more of it is tried.
 _BUDGET_S = 0.2
+#: Part of a row's work that its share of the states may cost for ``"local"`` to need no counts.
+_CHEAP = 0.03
+#: The same, were every row a key of its own: what is lost at most if the first rows are no sample.
+_AT_WORST = 0.5
 #: Shipping a byte of state: serialised, shuffled, read.
 _US_PER_BYTE = 0.004
 
@@ -38,7 +43,7 @@ class Choice(NamedTuple):
     costs: Costs
     """Costs measured with the aggregator."""
     outcomes: tuple[Outcome, ...]
-    """What each policy is predicted to do."""
+    """What each policy is predicted to do; empty where keys need not be counted to choose."""
     plan: Plan
     """Where the rows go; not used by ``"local"``."""
     measured_s: float
@@ -68,21 +73,36 @@ def choose(
 
     Notes
     -----
-    Two queries run: one counts the keys, the other fetches the first rows of the frame, on which the
-    aggregator is timed in this process (for 0.2 s at most). Hashing, combining where the rows are and
-    cutting the hot keys are then compared (`skewless.advisor`); the simplest one wins if it is as fast
-    as the fastest within 3 %. Tasks run side by side only as far as the cluster has slots for them, so
-    with many more workers than slots an uneven load costs nothing.
+    A small job fetches the first rows of the frame, on which the aggregator is timed in this process
+    (for 0.2 s at most). Where their states cost next to nothing beside their rows, and the frame has
+    at least as many tasks as run side by side, combining where the rows are is as good as anything
+    can be, and keys are not counted.
+
+    Else a query counts the keys. Hashing, combining where the rows are and cutting the hot keys are
+    then compared (`skewless.advisor`); the simplest one wins if it is as fast as the fastest within
+    3 %. Tasks run side by side only as far as the cluster has slots for them, so with many more
+    workers than slots an uneven load costs nothing.
     """
+    begun = time.perf_counter()
+    prepared, rows, starts = first_groups(df, keys, aggregator, "group_by")
+    costs = measure(prepared, rows, starts)
+    measured_s = time.perf_counter() - begun
+    if _states_are_cheap(costs, len(starts) - 1, rows.num_rows) and _fills_the_slots(df):
+        return Choice(
+            "local",
+            "making and merging states costs next to nothing beside the rows, so to combine where the "
+            "rows are is even and as fast as can be, however the keys fall",
+            costs,
+            (),
+            Plan(Routing.hashing(n_workers), None, 0.0, 0.0),
+            measured_s,
+        )
     begun = time.perf_counter()
     counted = count(df, keys, n_workers, weight=weight)
     gathered = time.perf_counter()
     histogram = counted.histogram
-    rule = WrapAround(n_workers)
-    routing = learned(rule, histogram)
+    routing = learned(WrapAround(n_workers), histogram)
     planned = time.perf_counter()
-    costs = measure(*first_groups(df, keys, aggregator, "group_by"))
-    measured_s = time.perf_counter() - planned
     # The loads are in units of weight, the costs are per row.
     scale = counted.rows / histogram.total if histogram.total else 1.0
     per_unit = costs._replace(
@@ -107,6 +127,28 @@ def choose(
     return Choice(advice.policy, advice.reason, costs, tuple(found), plan, measured_s)
 
 
+def _states_are_cheap(costs: Costs, groups: int, rows: int) -> bool:
+    """Say whether the states of rows combined where they are cost next to nothing beside the rows."""
+    per_row = costs.update_us + costs.ship_us
+    if rows == 0 or costs.merge_us > _AT_WORST * per_row:
+        return False
+    return groups / rows * costs.merge_us <= _CHEAP * per_row
+
+
+def _fills_the_slots(df: DataFrame) -> bool:
+    """Say whether a frame is known to lie in as many tasks as run side by side, without a job.
+
+    Only where nothing is shuffled or broadcast before: elsewhere to ask would be to run that.
+    """
+    slots = slots_of(df)
+    if slots is None or not hasattr(df, "_jdf"):
+        return False
+    planned = df._jdf.queryExecution().executedPlan().toString()
+    if any(name in planned for name in ("AdaptiveSparkPlan", "Exchange", "Subquery")):
+        return False
+    return int(df._jdf.queryExecution().toRdd().getNumPartitions()) >= slots
+
+
 def measure(
     aggregator: Aggregator, rows: pa.Table, starts: NDArray[np.int64], budget_s: float = _BUDGET_S
 ) -> Costs:
@@ -125,11 +167,12 @@ def measure(
 
     Notes
     -----
-    The rows are worked on by group, and once more with every row as a group of its own: the difference
+    What the aggregator takes comes on top of what the model has for a row and a fragment around it. The
+    rows are worked on by group, and once more with every row as a group of its own: the difference
     is what a state costs to make, to which shipping its bytes and merging it are added. Where no key has
     two rows in the sample, a state costs no more than the model's own figure.
     """
-    base = calibrate()
+    base = known_costs()
     if rows.num_rows == 0:
         return base
     n, spent, states = _enough_rows(aggregator, rows, starts, budget_s)
@@ -145,7 +188,7 @@ def measure(
         partial, ends = states.select(by_merge), np.array([0, states.num_rows], np.int64)
         merged_s, _ = _timed(lambda: aggregator.merge_groups(partial, ends))
         merge_us += merged_s / states.num_rows * 1e6
-    return base._replace(update_us=update_us, merge_us=base.merge_us + merge_us)
+    return base._replace(update_us=base.update_us + update_us, merge_us=base.merge_us + merge_us)
 
 
 def _enough_rows(

@@ -22,6 +22,7 @@ from skewless.spark.keys import KeyColumns, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
 from skewless.spark.statistics import Counted, gather
+from skewless.spark.versions import version_of
 
 __all__ = [
     "Plan",
@@ -281,8 +282,7 @@ def place_by(df: DataFrame, n_workers: int, name: str) -> DataFrame:
 
 
 def _places_by_id(df: DataFrame) -> bool:
-    major, minor = (int(part) for part in str(df.sparkSession.version).split(".")[:2])
-    return hasattr(df, "repartitionById") and (major, minor) >= (4, 1)
+    return hasattr(df, "repartitionById") and version_of(df.sparkSession) >= (4, 1)
 
 
 def _slot_column(worker: Column, n_workers: int) -> Column:

@@ -127,9 +127,9 @@ class BatchGroups:
 
         Notes
         -----
-        ``"auto"`` counts the keys and times the aggregator on some rows when this is called, and takes
-        what the cost model predicts to be the fastest (`skewless.spark.auto`); `explain` says what
-        that was.
+        ``"auto"`` times the aggregator on some rows when this is called, counts the keys unless its
+        states turn out to cost nothing, and takes what the cost model predicts to be the fastest
+        (`skewless.spark.auto`); `explain` says what that was.
         """
         # Checked on the frame as it is, so that a bad aggregator fails before anything runs.
         checked = aggregate_batch(self._df, self._keys, aggregator, "group_by")
@@ -346,20 +346,21 @@ class BatchGroups:
 
 def _chosen(choice: Choice) -> list[str]:
     costs = choice.costs
-    predicted = ", ".join(
-        f"{one.policy} {one.predicted_s:.3g} s (max/mean {one.max_over_mean:.2f}, "
-        f"{one.extra_fragments:,.0f} extra fragments)"
-        for one in choice.outcomes
-    )
-    return [
+    lines = [
         f"  reason: {choice.policy}, chosen by 'auto': {choice.reason}.",
         (
             f"  costs measured: update {costs.update_us:.3g} us a row, merge {costs.merge_us:.3g} us a "
             f"fragment; it took {choice.measured_s:.2f} s."
         ),
-        f"  predicted: {predicted}.",
-        *_costs(choice.plan),
     ]
+    if not choice.outcomes:
+        return [*lines, "  cost of the plan: none, keys were not counted."]
+    predicted = ", ".join(
+        f"{one.policy} {one.predicted_s:.3g} s (max/mean {one.max_over_mean:.2f}, "
+        f"{one.extra_fragments:,.0f} extra fragments)"
+        for one in choice.outcomes
+    )
+    return [*lines, f"  predicted: {predicted}.", *_costs(choice.plan)]
 
 
 def _costs(found: Plan) -> list[str]:

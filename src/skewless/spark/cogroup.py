@@ -20,6 +20,7 @@ from skewless.spark.batch import count, is_balanced, learned, place_by, worker_o
 from skewless.spark.functions import PAIR_CALLS, GroupFunction, read_function
 from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import LOCAL, SPARK
+from skewless.spark.versions import require_form
 from skewless.spark.whole import schema_of
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class CoGroups:
             )
         if rowwise is not None and rowwise not in _SIDES:
             raise ParameterError(f"cogroup: rowwise must be 'left' or 'right', got {rowwise!r}.")
+        require_form(self._left._df.sparkSession, "cogroup", found.form)
         result = schema_of(schema)
         if self._left._policy == SPARK:
             return self._plain(found, result)

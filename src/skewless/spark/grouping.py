@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame
 from skewless.errors import ParameterError
 from skewless.spark.batch import check_frame, default_workers
 from skewless.spark.batch_groups import BatchGroups
+from skewless.spark.elastic import ElasticLike, elastic_policy
 from skewless.spark.keys import resolve_keys
 from skewless.spark.policies import AUTO, PolicyLike, resolve_policy
 from skewless.spark.weights import weight_column
@@ -27,6 +28,7 @@ def group_by(
     state: str | None = None,
     weight: str | Column | None = None,
     strict: bool = False,
+    elastic: ElasticLike | None = None,
 ) -> BatchGroups | StreamGroups:
     """Group rows by key columns; what is then computed equals plain Spark, whatever the policy.
 
@@ -48,6 +50,10 @@ def group_by(
         expression, or ``"bytes"`` for the estimated size of the rows.
     strict
         Batch only: refuse, instead of falling back, where a policy cannot be used as it is.
+    elastic
+        Streaming only: ``(fewest, most)`` active workers, or `ActiveWorkers` with an interval and
+        thresholds; ``most`` is the number of workers. Batches that take nearly their interval
+        activate one more, and short ones retire one.
 
     Returns
     -------
@@ -69,7 +75,10 @@ def group_by(
     """
     check_frame("group_by", df)
     columns = resolve_keys("group_by", df, keys)
-    chosen = resolve_policy("group_by", policy, workers, default_workers(df, workers))
+    if elastic is None:
+        chosen = resolve_policy("group_by", policy, workers, default_workers(df, workers))
+    else:
+        chosen, workers = elastic_policy("group_by", df, policy, workers, elastic)
     if df.isStreaming:
         from skewless.spark.streaming import StreamGroups
 

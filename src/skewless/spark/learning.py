@@ -10,12 +10,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import copy
-import json
 import logging
 import threading
 import weakref
 from collections import deque
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,16 +23,19 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
+from skewless.active_workers import Elastic, used_workers
 from skewless.errors import DataError
 from skewless.histogram import Histogram, bucket_of
+from skewless.operations.batch_metrics import Timing
 from skewless.policy import Policy
 from skewless.routing import Routing
+from skewless.spark.monitor import Monitor
 from skewless.spark.policy_log import PolicyLog
 
 __all__ = ["BatchRecord", "Loop", "follow", "observed"]
 
-#: Batches kept in memory, and bytes of the batch notes after which a new file is begun.
-_KEPT_RECORDS, _KEPT_BYTES = 1000, 10_000_000
+#: Batches kept in memory.
+_KEPT_RECORDS = 1000
 #: Batches among which the largest says how many rows a policy learns from.
 _RECENT = 8
 
@@ -54,11 +55,14 @@ class BatchRecord(NamedTuple):
     """int64, (n_workers,): rows per worker."""
     histogram: Histogram
     """Heavy keys and bucket totals of the batch."""
+    active: int | None = None
+    """Workers that its routing gave anything to; ``None`` if the routing is not known any more."""
 
     @property
     def max_over_mean(self) -> float:
-        """Rows of the fullest worker over the mean."""
-        return float(self.loads.max() / self.loads.mean()) if self.rows else 1.0
+        """Rows of the fullest worker over the mean of the active ones."""
+        active = self.active or len(self.loads)
+        return float(self.loads.max() * active / self.loads.sum()) if self.rows else 1.0
 
 
 def observed(
@@ -69,10 +73,14 @@ def observed(
     n_workers: int,
     n_hot: int,
     n_buckets: int,
+    *,
+    count_keys: bool = False,
 ) -> list[Column]:
     """Return the metrics that a batch reports: rows, policy version, loads, heavy keys, buckets."""
     tracked = max(1024, 8 * n_hot)
+    more = [F.approx_count_distinct(key_hash).alias("n_keys")] if count_keys else []
     return [
+        *more,
         F.count(F.lit(1)).alias("rows"),
         F.max(version).alias("version"),
         _top(worker, n_workers).alias("loads"),
@@ -102,6 +110,10 @@ class Loop:
         entry = log.newest(n_workers, seed)
         self.routing = entry.routing if entry else Routing.hashing(n_workers, seed=seed)
         self.version = entry.version if entry else 0
+        self.monitor = Monitor(log.folder)
+        self.monitor.remember(self.version, self.routing)
+        if isinstance(self.policy, Elastic):
+            self.policy.resume(used_workers(self.routing))
         self._warm_up()
 
     def _warm_up(self) -> None:
@@ -110,7 +122,7 @@ class Loop:
             few = Histogram([1, 2], [3, 1], np.zeros(self.n_buckets, np.int64), seed=self.seed)
             copy.deepcopy(self.policy).learn(few, self.routing)
 
-    def learn(self, batch: int, metrics: dict[str, Any]) -> None:
+    def learn(self, batch: int, metrics: dict[str, Any], timing: Timing | None = None) -> None:
         """Learn from the metrics of one batch; write a version if the routing changed."""
         record = self._record(batch, metrics)
         if record is None:
@@ -118,7 +130,11 @@ class Loop:
         self.busy = True
         self.records.append(record)
         try:
-            self._note(record)
+            n_keys = metrics["n_keys"] if "n_keys" in metrics else None  # noqa: SIM401 - a Row
+            noted = self.monitor.note(record, self._name, timing or Timing(), n_keys)
+            self.records[-1] = record = record._replace(active=noted.active)
+            if isinstance(self.policy, Elastic):
+                self.policy.scale(noted.timing.seconds, noted.interval_s, noted.rows, noted.n_keys)
             self._follow(batch, record)
         finally:
             self.busy = False
@@ -153,8 +169,14 @@ class Loop:
             return False
 
     def _write(self, **facts: Any) -> None:
-        name = repr(self.policy) if self.policy is not None else "fixed routing"
-        self.version = self.log.write(self.routing, policy=name, **facts)
+        if isinstance(self.policy, Elastic):
+            facts["scaling"] = self.policy.workers.reason
+        self.version = self.log.write(self.routing, policy=self._name, **facts)
+        self.monitor.remember(self.version, self.routing)
+
+    @property
+    def _name(self) -> str:
+        return repr(self.policy) if self.policy is not None else "fixed routing"
 
     def _record(self, batch: int, metrics: dict[str, Any]) -> BatchRecord | None:
         rows = int(metrics["rows"] or 0)
@@ -168,23 +190,6 @@ class Loop:
         tail = buckets - np.bincount(inside, counts, self.n_buckets).astype(np.int64)
         histogram = Histogram(hashes, counts, np.maximum(tail, 0), seed=self.seed)
         return BatchRecord(batch, int(metrics["version"]), rows, loads, histogram)
-
-    def _note(self, record: BatchRecord) -> None:
-        line = {
-            "batch": record.batch,
-            "version": record.version,
-            "rows": record.rows,
-            "max_over_mean": round(record.max_over_mean, 4),
-            "loads": record.loads.tolist(),
-        }
-        notes = Path(self.log.folder, "batches.jsonl")
-        try:
-            if notes.exists() and notes.stat().st_size > _KEPT_BYTES:
-                notes.replace(notes.with_suffix(".old.jsonl"))
-            with notes.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-        except OSError as error:
-            _log.warning("skewless: cannot note batch %d: %s", record.batch, error)
 
 
 def _pairs(top: Any) -> list[tuple[int, int]]:
@@ -212,22 +217,31 @@ class _Listener(StreamingQueryListener):
         """Nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do: the loop stays, for a restart of the same frame."""
+        """Note the end; the loop stays, for a restart of the same frame."""
+        self.end(str(event.runId), event.exception)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Learn from a batch."""
         progress = event.progress
         for name, metrics in (progress.observedMetrics or {}).items():
-            self.learn(name, int(progress.batchId), metrics)
+            if name in self.loops:
+                self.learn(name, int(progress.batchId), metrics, Timing.of(progress.json))
 
-    def learn(self, name: str, batch: int, metrics: dict[str, Any]) -> None:
+    def end(self, run: str, error: str | None) -> None:
+        """Note that a run of a query has ended."""
+        for loop in list(self.loops.values()):
+            loop.monitor.end(run, error)
+
+    def learn(
+        self, name: str, batch: int, metrics: dict[str, Any], timing: Timing | None = None
+    ) -> None:
         """Let the loop of that name learn; whatever fails must not reach the query."""
         loop = self.loops.get(name)
         if loop is None:
             return
         try:
             with self.lock:
-                loop.learn(batch, metrics)
+                loop.learn(batch, metrics, timing)
         except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
             _log.exception("skewless: batch %d taught nothing", batch)
 
@@ -250,7 +264,13 @@ class _JvmListener:
         """Nothing to do."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        """Nothing to do."""
+        """Note the end."""
+        try:
+            error = event.exception()
+            text = str(error.get()) if error.isDefined() else None
+            self.listener.end(str(event.runId().toString()), text)
+        except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
+            _log.exception("skewless: the end of a query is not noted")
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         """Learn from a batch."""
@@ -261,7 +281,9 @@ class _JvmListener:
                 if name in self.listener.loops:
                     # Spark's own pickle of its own row, over the socket that PySpark trusts.
                     row = cloudpickle.loads(self._rows.toPyRow(metrics[name]))
-                    self.listener.learn(name, int(progress.batchId()), row)
+                    # Its times and offsets as one text: one call, not one for each field.
+                    timing = Timing.of(progress.json())
+                    self.listener.learn(name, int(progress.batchId()), row, timing)
         except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
             _log.exception("skewless: a batch taught nothing")
 

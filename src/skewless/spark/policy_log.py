@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from skewless.errors import DataError
 from skewless.routing import Routing
-from skewless.spark import policy_reader
+from skewless.spark import policy_history, policy_reader
 
 __all__ = ["Entry", "PolicyLog"]
 
-#: Versions kept on disk; older ones are removed when a new one is written.
+#: Versions kept on disk; older ones are summed up and removed when a new one is written.
 _KEPT = 200
 
 
@@ -85,8 +85,10 @@ class PolicyLog:
         self.folder.mkdir(parents=True, exist_ok=True)
         tables = {name: array.tolist() for name, array in routing.tables._asdict().items()}
         routing.save(self.path(version), number=version, facts=facts, tables=tables)
-        for old in versions[: max(0, len(versions) + 1 - _KEPT)]:
-            self.path(old).unlink(missing_ok=True)
+        for left in self.folder.glob(f".{self.path(version - 1).name}.*"):
+            left.unlink(missing_ok=True)  # of a writer that was killed
+        if len(versions) >= _KEPT:
+            policy_history.compact(self.folder, _KEPT)
         return version
 
     def read(self, version: int) -> Entry:

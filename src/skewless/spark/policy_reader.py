@@ -41,18 +41,34 @@ def path(folder: str, version: int) -> str:
 
 def newest(folder: str, n_workers: int, seed: int) -> tuple[int, dict[str, Any]] | None:
     """Return the newest sound version for so many workers, and its body; ``None`` if there is none."""
+    others: list[int] = []
+    found: tuple[int, dict[str, Any]] | None = None
     for version in reversed(versions(folder)):
         name = path(folder, version)
         try:
             body = parse(Path(name).read_bytes(), *ROUTING, name)
             has = body["routing"]["n_workers"], body["routing"]["seed"]
-            if has == (n_workers, seed) and set(body["tables"]) == {*_LONGS, *_INTS}:
-                return version, body
-            reason = f"it is for {has[0]} workers and seed {has[1]}"
+            if has != (n_workers, seed):
+                others.append(version)
+                which = f"{has[0]} workers and seed {has[1]}"
+                continue
+            if set(body["tables"]) == {*_LONGS, *_INTS}:
+                found = version, body
+                break
+            reason = "it lacks a table, or has one too many"
         except (DataError, OSError, KeyError, TypeError) as error:
             reason = str(error)
         warnings.warn(f"skewless: policy version {version} passed over: {reason}", stacklevel=2)
-    return None
+    if others:  # one word for all of them: as a rule the query was started anew with other workers
+        span = (
+            f"version {others[0]}" if len(others) == 1 else f"versions {others[-1]} to {others[0]}"
+        )
+        warnings.warn(
+            f"skewless: policy {span} passed over: it is for {which}, and the query has {n_workers} "
+            f"workers and seed {seed}",
+            stacklevel=2,
+        )
+    return found
 
 
 def reader(

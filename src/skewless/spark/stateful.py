@@ -19,12 +19,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from skewless.active_workers import Elastic
 from skewless.errors import DataError, ParameterError
 from skewless.parameters import Count, check
 from skewless.planners import KIP
 from skewless.policy import Policy
 from skewless.routing import Routing
 from skewless.spark.batch import place
+from skewless.spark.elastic import StatefulScaling
 from skewless.spark.expressions import needs_salt, routing_column
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.panes import duration_us
@@ -160,6 +162,9 @@ def stateful(
             f"{verb}: state_schema must have at least one column, and none named like a key; got "
             f"{states.names} beside the keys {list(keys.names)}."
         )
+    scaling = None
+    if isinstance(policy, Elastic):
+        scaling, policy = StatefulScaling(policy), policy.base
     timing = _timing(verb, df, states, time, watermark, timeout, timer)
     wanted = [order_by] if isinstance(order_by, (str, Column)) else list(order_by or [])
     order = [
@@ -180,7 +185,7 @@ def stateful(
         adopt,
     )
     job.store.refuse_foreign()
-    return Stateful(df, keys, order, job, schema_of(output_schema))
+    return Stateful(df, keys, order, job, schema_of(output_schema), scaling)
 
 
 def _single_owner(verb: str, policy: Policy | Routing | str, n_workers: int) -> Policy | Routing:
@@ -251,9 +256,16 @@ class Stateful:
     """A stateful stream; `writeStream` runs it."""
 
     def __init__(
-        self, df: DataFrame, keys: KeyColumns, order: list[Column], job: Job, schema: StructType
+        self,
+        df: DataFrame,
+        keys: KeyColumns,
+        order: list[Column],
+        job: Job,
+        schema: StructType,
+        scaling: StatefulScaling | None = None,
     ) -> None:
         self._df, self._keys, self._order, self._job = df, keys, order, job
+        self._scaling = scaling
         self.schema = schema
         """Schema of the output rows."""
 
@@ -274,9 +286,10 @@ class Stateful:
     def explain(self) -> str:
         """Return the policy, the rule of its changes, and the folder, as text."""
         job = self._job
+        policy = job.policy if self._scaling is None else self._scaling.policy
         return "\n".join(
             (
-                f"policy: {job.policy!r}",
+                f"policy: {policy!r}",
                 f"changes: {job.rule!r}",
                 f"state: {job.store.folder}",
                 f"update: {job.update.name}, {job.update.form}, {job.update.library}",
@@ -293,9 +306,12 @@ class Stateful:
         """Run one micro-batch: what ``foreachBatch`` calls."""
         session = batch_df.sparkSession
         query = _query_id(session, checkpoint)
-        manifest = run_batch(self._job, query, batch, self._execute(batch_df))
+        job = self._job if self._scaling is None else self._scaling.begin(self._job)
+        manifest = run_batch(job, query, batch, self._execute(batch_df))
         if sink is not None:
-            sink(_output(session, self._job.store.storage, manifest, self.schema), batch)
+            sink(_output(session, job.store.storage, manifest, self.schema), batch)
+        if self._scaling is not None:
+            self._scaling.finish(manifest)
 
     def _execute(self, batch_df: DataFrame) -> Callable[[Task], Iterable[Receipt]]:
         def execute(task: Task) -> Iterable[Receipt]:

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
+from skewless.active_workers import Elastic
 from skewless.errors import DataError, ParameterError
 from skewless.histogram import bucket_count
 from skewless.policy import Policy
@@ -234,6 +235,23 @@ class WindowedGroups:
         """What each micro-batch observed, since the frame was made."""
         return [] if self._loop is None else list(self._loop.records)
 
+    def metrics(self) -> DataFrame:
+        """Return the metrics of the query, one row per micro-batch, runs before this one included.
+
+        Raises
+        ------
+        DataError
+            Nothing is routed, or no batch has been noted yet.
+        """
+        if self._loop is None:
+            raise DataError(
+                f"metrics: policy {self._groups._policy!r} routes nothing, so nothing is noted; take a "
+                "policy that learns, and state=."
+            )
+        from skewless.spark.query_metrics import read_metrics
+
+        return read_metrics(self._groups._df.sparkSession, str(self._loop.log.folder))
+
     @property
     def idle(self) -> bool:
         """Whether the loop has learned from everything that it was told so far."""
@@ -303,7 +321,7 @@ class WindowedGroups:
         current = _newest_policy(session, str(log.folder), n, seed, n_buckets)
         tables = expressions.struct_tables(F.col(_POLICY))
         routed = (
-            df.withColumn(_POLICY, current)
+            _with_policy(df, current)
             .withColumn(_HASH, groups._keys.hash)
             .withColumn(_BUCKET, expressions.bucket_column(F.col(_HASH), n_buckets, seed))
             .withColumn(_WORKER, expressions.worker_column(tables, F.col(_HASH), salt, n, seed))
@@ -320,6 +338,7 @@ class WindowedGroups:
                 n,
                 max(2 * n, 64),
                 n_buckets,
+                count_keys=isinstance(policy, Elastic),
             ),
         )
         routed = watched.drop(_HASH, _BUCKET, _VERSION)
@@ -337,13 +356,20 @@ def _initial(policy: Policy) -> Routing:
 
 def _newest_policy(
     session: SparkSession, folder: str, n_workers: int, seed: int, n_buckets: int
-) -> Column:
-    """Return a scalar subquery for the newest policy, which every micro-batch evaluates anew."""
+) -> DataFrame:
+    """Return one row with the newest policy, a struct; every micro-batch reads it anew."""
     schema = f"version int, {expressions.TABLE_SCHEMA}"
     one = session.range(1, numPartitions=1).mapInArrow(
         policy_reader.reader(folder, n_workers, seed, n_buckets), schema
     )
-    return one.select(F.struct("version", *Tables._fields)).scalar()
+    return one.select(F.struct("version", *Tables._fields).alias(_POLICY))
+
+
+def _with_policy(df: DataFrame, policy: DataFrame) -> DataFrame:
+    """Return the rows with the policy, as a scalar subquery; Spark before 4.0 joins it to them."""
+    if hasattr(policy, "scalar"):
+        return df.withColumn(_POLICY, policy.scalar())
+    return df.crossJoin(F.broadcast(policy))
 
 
 def _require_shared(session: SparkSession, log: PolicyLog) -> None:

@@ -18,6 +18,7 @@ from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import CALLS, GroupFunction
 from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import AUTO, LOCAL
+from skewless.spark.versions import require_form
 
 __all__ = ["apply_whole", "plan_whole", "schema_of", "whole_of", "with_worker"]
 
@@ -107,6 +108,7 @@ def apply_whole(
     worker = F.lit(0) if routing is None else worker_of(df, keys, routing)[0]
     placed, name = with_worker(df, worker, None if routing is None else routing.n_workers)
     groups = placed.groupBy(F.col(quoted(name)), *keys.columns)
+    require_form(df.sparkSession, "apply", function.form)
     call = CALLS[function.form]("apply", function, schema_of(schema).fieldNames())
     apply: Any = groups.applyInPandas if "pandas" in function.form else groups.applyInArrow
     made: DataFrame = apply(call, schema)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skewless.errors import DataError
-from skewless.histogram import Histogram, bucket_count
+from skewless.histogram import Histogram, bucket_count, rebucketed
 from skewless.parameters import Count, Range, check
 from skewless.policy import Policy
 from skewless.routing import EVERY_WORKER, Routing
 from skewless.state_store.manifest import Fragment
 from skewless.state_store.migration import state_keys_moved
 
-__all__ = ["Decision", "Past", "Repartitioning", "decide", "rebucketed", "refuse_splits"]
+__all__ = ["Decision", "Past", "Repartitioning", "decide", "refuse_splits"]
 
 Cost = Annotated[float, Range(0)]
 Share = Annotated[float, Range(0, 1, high_open=True)]
@@ -173,28 +173,6 @@ def _load(saved: dict[str, Any]) -> Histogram:
     tail[np.array(saved["buckets"], np.int64)] = saved["tail"]
     keys = np.array(saved["keys"], np.uint64)
     return Histogram(keys, np.array(saved["counts"], np.int64), tail, seed=saved["seed"])
-
-
-def rebucketed(histogram: Histogram, n_buckets: int, seed: int) -> Histogram:
-    """Return the histogram with its tail in other buckets, each spread evenly over its hashes.
-
-    Under another seed the buckets have nothing in common, and the tail is spread over all of them.
-
-    Examples
-    --------
-    >>> rebucketed(Histogram([7], [5], [4, 0, 0, 2]), 2, 0).tail.tolist()
-    [4, 2]
-    """
-    tail = histogram.tail
-    if tail is None or (len(tail) == n_buckets and histogram.seed == seed):
-        return histogram
-    upto = np.concatenate(([0.0], np.cumsum(tail)))
-    old = np.arange(len(tail) + 1) / len(tail)
-    if histogram.seed != seed:
-        upto, old = np.array([0.0, upto[-1]]), np.array([0.0, 1.0])
-    edges = np.interp(np.arange(n_buckets + 1) / n_buckets, old, upto)
-    fresh = np.diff(np.floor(edges + 0.5)).astype(np.int64)
-    return Histogram(histogram.keys, histogram.counts, fresh, seed=seed)
 
 
 class Decision(NamedTuple):
