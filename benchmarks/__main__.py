@@ -1,4 +1,7 @@
-"""Run the benchmarks: ``python -m benchmarks [names] [--quick]``; results are kept as JSON."""
+"""Run the benchmarks: ``python -m benchmarks [names] [--quick]``; results are kept as JSON.
+
+The papers' experiments, and ours, are run by ``skewless experiment``.
+"""
 
 from __future__ import annotations
 
@@ -77,24 +80,6 @@ def _joins(quick: bool) -> Any:
     return joins.run(200_000, 50_000, 1) if quick else joins.run()
 
 
-def _limit(quick: bool) -> Any:
-    from benchmarks.experiments import limit
-
-    return limit.run(quick)
-
-
-def _scale(quick: bool) -> Any:
-    from benchmarks.experiments import scale
-
-    return scale.run(quick)
-
-
-def _drift(quick: bool) -> Any:
-    from benchmarks.experiments import drift
-
-    return drift.run(quick)
-
-
 def _stateful(quick: bool) -> Any:
     from benchmarks.spark import stateful
 
@@ -112,9 +97,6 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "grouping": _grouping,
     "predicted": _predicted,
     "joins": _joins,
-    "ours.limit": _limit,
-    "ours.scale": _scale,
-    "ours.drift": _drift,
     "stateful": _stateful,
 }
 
@@ -144,7 +126,10 @@ def main() -> None:
     given = parser.parse_args()
     unknown = [name for name in given.names if name not in BENCHMARKS]
     if unknown:
-        parser.error(f"there is no benchmark {unknown[0]!r}; there is {known}")
+        parser.error(
+            f"there is no benchmark {unknown[0]!r}; there is {known} (experiments such as ours.limit: "
+            f"skewless experiment run)"
+        )
     RESULTS.mkdir(exist_ok=True)
     for name in given.names or BENCHMARKS:
         print(f"\n== {name}", flush=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from skewless.commands import policy, state
+from skewless.commands import experiment, policy, state
 from skewless.commands.advise import advise
 from skewless.commands.calibrate import calibrate
 from skewless.commands.simulate import simulate
@@ -20,6 +20,7 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
 app.add_typer(state.app, name="state")
 app.add_typer(policy.app, name="policy")
+app.add_typer(experiment.app, name="experiment")
 
 
 @app.callback()

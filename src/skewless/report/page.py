@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from skewless.document import write
 from skewless.errors import MissingExtra
+from skewless.report.style import STYLE
 
 try:
     import plotly.graph_objects as go
@@ -20,24 +21,6 @@ except ModuleNotFoundError as error:
     raise MissingExtra("The HTML report", "report", "plotly") from error
 
 __all__ = ["heatmaps", "library", "render", "save", "show"]
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1d2330; --paper: #fff; --line: #d5dae3; --soft: #5b6577; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e8f0; --paper: #14171d; --line: #353c49; --soft: #9aa5b8; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 68rem; background: var(--paper);
-  color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; margin: 0 0 .3rem; } h2 { font-size: 1.2rem; margin: 2.2rem 0 .4rem; }
-p { margin: .4rem 0; max-width: 48rem; } .soft { color: var(--soft); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
-  white-space: nowrap; vertical-align: top; }
-th { font-weight: 600; white-space: normal; vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; }
-.words td { text-align: left; white-space: normal; }
-"""
 
 
 def heatmaps(
@@ -127,7 +110,7 @@ def render(
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{name}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">{again}'
-        f"<style>{_STYLE}</style>{script}</head><body>"
+        f"<style>{STYLE}</style>{script}</head><body>"
         f"<h1>{name}</h1><p>{html.escape(lead)}</p>{''.join(sections)}</body></html>"
     )
 

@@ -177,11 +177,15 @@ class Loop:
 
         Counts of two batches differ by chance, and a policy that follows them would send a key now to
         two workers, now to three. So a routing stays in force while it balances what was seen, and
-        while the keys that it was made for keep their weight.
+        while the keys that it was made for keep their weight, and the active workers are as many.
         """
         loads = self.routing.loads(recent)
-        fair = float(loads.mean())
-        if loads.max() <= _BALANCED * fair and not self._outlived(recent, fair):
+        elastic = isinstance(self.policy, Elastic)
+        active = used_workers(self.routing) if elastic else self.n_workers
+        fair = float(loads.sum()) / active
+        resized = elastic and used_workers(learned) != active
+        balanced = loads.max() <= _BALANCED * fair and not resized
+        if balanced and not self._outlived(recent, fair):
             return self.routing
         self._made_for = {
             key: weight / fair for key, weight in _weights(recent).items() if weight > fair / 2

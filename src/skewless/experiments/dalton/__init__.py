@@ -1,0 +1,1 @@
+"""The experiments of Dalton (PVLDB 2022), section 5."""

@@ -1,0 +1,1 @@
+"""The experiments of Dynamic repartitioning (2021)."""

@@ -1,0 +1,1 @@
+"""Experiments of our own: against lower bounds, at scale, under drift."""

@@ -1,0 +1,1 @@
+"""The experiments of Prompt (SIGMOD 2020), section 7."""
