@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from skewless.costs import Costs
 from skewless.partitioners import CAM, CM, PKG, DAGreedy, Dalton, Hash, Shuffle
-from skewless.planners import Prompt, WrapAround
+from skewless.planners import Prompt, Replanned, WrapAround
 from skewless.policy import Policy
 from skewless.simulator import Simulation, simulate
 
@@ -35,11 +35,11 @@ __all__ = [
     "SIZE",
     "SLIDE",
     "Job",
+    "Measured",
     "k_per_s",
     "measure",
     "policy_of",
     "route_us",
-    "sustained",
     "word_count",
     "workers_of",
 ]
@@ -103,13 +103,17 @@ def policy_of(name: str, job: Job, seed: int = 0) -> Policy:
         "da_greedy": lambda: DAGreedy(n, window=size, slide=slide, stats_window=slide, seed=seed),
         "dalton": lambda: Dalton(n, window=size, slide=slide, stats_window=slide, seed=seed),
         "prompt": lambda: Prompt(n, hot_keys=size, seed=seed),
-        "wrap_around": lambda: WrapAround(n, seed=seed),
+        "wrap_around": lambda: (
+            Replanned(WrapAround(n, seed=seed), every=job.size // 5)
+            if job.batch is None
+            else WrapAround(n, seed=seed)
+        ),
     }
     return made[name]()
 
 
 def route_us(name: str, n_workers: int, keys: NDArray[np.uint64]) -> float:
-    """Return what the partitioner takes for a tuple, in the mean over these."""
+    """Return what the partitioner takes for a tuple, in the mean over a pane."""
     looked_at = 0.0
     if name in ("pkg", "cam"):
         looked_at = 2.0
@@ -122,6 +126,29 @@ def route_us(name: str, n_workers: int, keys: NDArray[np.uint64]) -> float:
     return ROUTE_US + LOOK_US * looked_at
 
 
+class Measured(NamedTuple):
+    """What a run took, window by window (or batch by batch)."""
+
+    tuples: NDArray[np.int64]
+    route_s: NDArray[np.float64]
+    """Work of the busiest partitioner."""
+    combine_s: NDArray[np.float64]
+    """Work of the busiest combiner."""
+    merge_s: NDArray[np.float64]
+    """Work of the busiest reducer."""
+    found: Simulation
+
+    def sustained(self, after: int = 0, upto: int | None = None) -> float:
+        """Return the tuples per second that the slowest stage sustains from one pane to another."""
+        which = slice(after, upto)
+        route, combine, merge = (
+            float(part[which].sum()) for part in (self.route_s, self.combine_s, self.merge_s)
+        )
+        batches = self.found.summary().model == "batches"
+        slowest = max(route, combine + merge) if batches else max(route, combine, merge)
+        return float(self.tuples[which].sum()) / slowest
+
+
 def measure(
     name: str,
     keys: NDArray[np.uint64],
@@ -131,37 +158,34 @@ def measure(
     policy: Policy | None = None,
     forwarding: bool | None = None,
     **more: Any,
-) -> Simulation:
+) -> Measured:
     """Run a contestant on a stream; each pane of the simulation is a window, or a micro-batch.
 
-    A tuple's 60 windows are in its costs, so that the windows of the simulation tumble.
+    A tuple's 60 windows are in its costs, so that the windows of the simulation tumble. With several
+    sources, `keys` are all tuples in the order in which they arrive.
     """
     held = policy_of(name, job, seed) if policy is None else policy
-    costs = word_count(job)._replace(route_us=route_us(name, held.n_workers, keys[: 10 * SIZE]))
     pane = job.size if job.batch is None else job.batch
     knows = name in FORWARDING and job.batch is None
-    return simulate(
+    found = simulate(
         more.pop("sources", keys),
         held,
         window=pane,
         batch=job.batch,
         reducers=job.reducers,
         forwarding=knows if forwarding is None else forwarding,
-        costs=more.pop("costs", costs),
+        costs=word_count(job),
         seed=seed,
         **more,
     )
-
-
-def sustained(found: Simulation, after: int = 1, upto: int | None = None) -> float:
-    """Return the tuples per second that the slowest stage sustains, the first panes left out."""
-    panes, which = found.panes, slice(after, upto)
-    route, combine, merge = (
-        float(part[which].sum()) for part in (panes.route_s, panes.combine_s, panes.merge_s)
+    panes = found.panes
+    each = [
+        route_us(name, held.n_workers, keys[at : at + pane]) for at in range(0, len(keys), pane)
+    ]
+    busiest = panes.routed.max(axis=1)
+    return Measured(
+        panes.tuples, busiest * np.array(each) / 1e6, panes.combine_s, panes.merge_s, found
     )
-    batches = found.summary().model == "batches"
-    slowest = max(route, combine + merge) if batches else max(route, combine, merge)
-    return float(panes.tuples[which].sum()) / slowest
 
 
 def k_per_s(rate: float) -> str:
