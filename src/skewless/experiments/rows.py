@@ -81,7 +81,12 @@ ROWS = (
     Listed("dr.fig6", "S, P", "streaming throughput against skew"),
     Listed("dr.crawl", "S, P", "fetch lists of a crawl, by host"),
     Listed("dr.ner", "P", "a heavy function by host, in windows"),
-    Listed("dalton.fig1", "S", "throughput through time as partitioners are added"),
+    Listed(
+        "dalton.fig1",
+        "S",
+        "throughput through time as partitioners are added",
+        "dalton.sources:FIG1",
+    ),
     Listed("dalton.fig7", "S", "word count as workers grow", "dalton.scaling:FIG7"),
     Listed("dalton.fig8", "S", "word count in micro-batches", "dalton.scaling:FIG8"),
     Listed("dalton.fig9a", "S", "word count, uniform and Zipf in turn", "dalton.shifts:FIG9A"),
@@ -97,10 +102,14 @@ ROWS = (
         "dalton.parts:FIG11",
     ),
     Listed("dalton.fig12", "S", "throughput against the input rate", "dalton.parts:FIG12"),
-    Listed("dalton.fig13", "S", "two partitioners with different streams"),
-    Listed("dalton.fig14a", "S", "throughput against the interval between syncs"),
-    Listed("dalton.fig14b", "S", "the interval adapts to slow reducers"),
-    Listed("dalton.fig15", "S", "convergence with 1 to 16 partitioners"),
+    Listed("dalton.fig13", "S", "two partitioners with different streams", "dalton.sources:FIG13"),
+    Listed(
+        "dalton.fig14a", "S", "throughput against the interval between syncs", "dalton.syncs:FIG14A"
+    ),
+    Listed("dalton.fig14b", "S", "the interval adapts to slow reducers", "dalton.syncs:FIG14B"),
+    Listed(
+        "dalton.fig15", "S", "convergence with 1 to 16 partitioners", "dalton.convergence:FIG15"
+    ),
     Listed("ours.limit", "S", "every policy against what no policy can beat"),
     Listed("ours.scale", "S", "routing time and quality as workers and keys grow"),
     Listed("ours.spark", "P", "group-by on Spark, with and without skewless"),

@@ -210,7 +210,7 @@ FIG12 = Experiment(
         "Figure 12: at low rates all are alike; at the highest none keeps up, and each is at its peak."
     ),
     stand_in=(
-        "The data as in dalton.fig7, its costs, but 1 us a tuple for every partitioner. The paper's "
+        "The data as in dalton.fig7, its costs, but 0.5 us a tuple for every partitioner. The paper's "
         "highest rate is 40 thousand a second."
     ),
     cells=_cells_12,
