@@ -67,13 +67,20 @@ ROWS = (
         "holistic.memory", "S", "memory of the cardinality structures", "holistic.memory:MEMORY"
     ),
     Listed("holistic.rule", "S", "the selection rule against the measured best"),
-    Listed("prompt.fig10", "S", "block sizes and cardinalities"),
+    Listed("prompt.fig10", "S", "block sizes and cardinalities", "prompt.blocks:FIG10"),
     Listed("prompt.example", "S", "the example of figure 5", "prompt.example:EXAMPLE"),
-    Listed("prompt.fig11rate", "S, P", "highest stable rate under a changing rate"),
-    Listed("prompt.fig11skew", "S, P", "highest stable rate against skew"),
-    Listed("prompt.fig12", "S, P", "elasticity"),
+    Listed(
+        "prompt.fig11rate",
+        "S, P",
+        "highest stable rate under a changing rate",
+        "prompt.rates:FIG11RATE",
+    ),
+    Listed(
+        "prompt.fig11skew", "S, P", "highest stable rate against skew", "prompt.rates:FIG11SKEW"
+    ),
+    Listed("prompt.fig12", "S, P", "elasticity", "prompt.elastic:FIG12"),
     Listed("prompt.fig13", "P", "times of the reduce tasks"),
-    Listed("prompt.fig14", "S", "overhead of planning"),
+    Listed("prompt.fig14", "S", "overhead of planning", "prompt.overhead:FIG14"),
     Listed("dr.fig2", "S", "balance against the number of partitions"),
     Listed("dr.fig3", "S", "balance and migration over batches"),
     Listed("dr.fig4", "P", "balance and time against skew, batch"),

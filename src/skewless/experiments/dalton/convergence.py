@@ -57,7 +57,7 @@ def _converging(sources: int, slides: int, seed: int) -> list[Row]:
 
 
 def _cells_15(setting: Setting) -> list[Cell]:
-    slides = 300 if setting.full else 120
+    slides = 300 if setting.full else 90
     return [
         Cell(
             f"{sources} partitioners, {slides} slides",
@@ -159,7 +159,7 @@ FIG15 = Experiment(
     setup=(
         "1, 2, 4, 8 and 16 partitioners for 56 combiners; half of them have uniform keys, half Zipf 1.5 "
         "(one has both in turn); windows of 60,000 tuples, slides and syncs of 20,000; 300 slides (fast: "
-        "120). Max over mean, less 1, of the loads in a window, and the hottest key's fragments."
+        "90). Max over mean, less 1, of the loads in a window, and the hottest key's fragments."
     ),
     claim=(
         "Figure 15: all come to a stable cost; two partitioners are slightly less balanced than one, and "
