@@ -122,7 +122,7 @@ def _table_10ab(result: Result) -> Table:
 
 
 def _draw_10ab(result: Result) -> Plot:
-    panels = []
+    panels: list[Panel] = []
     for data in result.values("stream"):
         lines = []
         for kind in STATISTICS:

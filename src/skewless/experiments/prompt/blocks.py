@@ -42,7 +42,7 @@ STREAMS: dict[str, Callable[[int, int], NDArray[np.uint64]]] = {
 
 def _measure(stream: str, batches: int, seed: int) -> list[Row]:
     keys = STREAMS[stream](batches * BATCH, seed)
-    rows = []
+    rows: list[Row] = []
     for name in NAMES:
         policy = policy_of(name, BLOCKS, BATCH, seed, hot_keys=EXACT)
         parts = []
