@@ -226,9 +226,9 @@ def _table_10c(result: Result) -> Table:
 
 
 def _draw_10c(result: Result) -> Plot:
-    x = [max(float(r["hot_keys"]), 0.05) for r in result.rows]
+    x = [float(r["hot_from"]) for r in result.rows]
     rates = [float(r["throughput"]) / 1e3 for r in result.rows]
-    label = "hot keys a slide"
+    label = "hot from one in so many on"
     return Plot(
         [
             Panel("throughput, k/s", [Line("dalton", x, rates)], label, log_x=True, from_zero=True),

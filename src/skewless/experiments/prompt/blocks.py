@@ -161,7 +161,8 @@ def _draw(result: Result) -> Plot:
             Line(stream, [], [min(r[what], 3.0) for r in result.where(stream=stream)])
             for stream in STREAMS
         ]
-        names = [name.replace("_", "\n") for name in NAMES]
+        names = ["time", "shuffle", "hash", "pk2", "pk5", "cam", "prompt", "ours"]
+        names = [f"\n{name}" if place % 2 else name for place, name in enumerate(names)]
         panels.append(Panel(f"{title}, cut at 3", lines, "", categories=names))
     return Plot(panels)
 

@@ -210,7 +210,7 @@ def _draw_rate(result: Result) -> Plot:
         for name in NAMES
     ]
     names = [f"{interval} s batches" for interval in INTERVALS]
-    return Plot([Panel("", lines, "", "thousand tuples per second, in the mean", categories=names)])
+    return Plot([Panel("", lines, "", "thousand tuples per second", categories=names)])
 
 
 FIG11SKEW = Experiment(
