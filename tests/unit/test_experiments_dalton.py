@@ -246,7 +246,16 @@ def test_a_second_partitioner_is_judged_by_who_gains(da_greedy, turned, outcome)
     [(90, 50, REPRODUCED), (110, 50, ORDERING_ONLY), (90, 200, NOT_REPRODUCED)],
 )
 def test_syncs_are_judged_by_their_best_interval(at_40k, never, outcome):
-    rates = {1_000: 80, 2_000: 85, 5_000: 90, 10_000: 100, 20_000: 95, 40_000: at_40k, 0: never}
+    rates = {
+        1_000: 80,
+        2_000: 85,
+        5_000: 90,
+        10_000: 100,
+        20_000: 95,
+        40_000: at_40k,
+        0: never,
+        -1: 70,
+    }
     rows = [
         {"setup": setup, "interval": interval, "throughput": rate}
         for setup in ("different", "the same")
