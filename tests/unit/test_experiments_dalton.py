@@ -7,6 +7,7 @@ import pytest
 
 from skewless.chunk import Chunk
 from skewless.experiments import Result, Setting, find, run
+from skewless.experiments.dalton.clustering import comparisons
 from skewless.experiments.dalton.setup import Job, measure, route_us, word_count, workers_of
 from skewless.experiments.dalton.sources import dealt
 from skewless.experiments.dalton.syncs import DELAYS, LATENCY, Delayed
@@ -117,6 +118,30 @@ def test_turning_distributions_in_micro_batches(dalton, outcome):
     even = dict.fromkeys(("hash", "cam", "shuffle", "prompt", "dalton", "wrap_around"), 100)
     skewed = changed(even, hash=40, cam=40, shuffle=35, prompt=45, dalton=dalton)
     assert verdict("dalton.fig9b", turns(skewed, even)).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("dalton", "outcome"), [(15, REPRODUCED), (30, ORDERING_ONLY), (9, NOT_REPRODUCED)]
+)
+def test_clustering_is_judged_while_keys_are_skewed(dalton, outcome):
+    rates = changed(dict.fromkeys(EVEN, 10), dalton=dalton, wrap_around=30)
+    assert verdict("dalton.fig9c", turns(rates, dict.fromkeys(EVEN, 100))).outcome == outcome
+
+
+def test_comparisons_are_those_of_a_plain_count_over_all_pairs():
+    rng = np.random.default_rng(4)
+    keys, workers = rng.integers(0, 9, 300), rng.integers(0, 5, 300)
+    workers[keys < 3] = keys[keys < 3]  # three keys are whole
+    votes, greedy = [0] * 5, {}
+    for later in range(300):
+        for earlier in range(later):
+            if keys[later] == keys[earlier]:
+                votes[workers[later]] += workers[later] == workers[earlier]
+                greedy[keys[later]] = greedy.get(keys[later], 0) + 1
+    given = keys.astype(np.uint64), workers.astype(np.int32), 5, 1
+    split = sum(pairs for key, pairs in greedy.items() if key >= 3)
+    assert comparisons(*given, True) == (max(votes), split)
+    assert comparisons(*given, False) == (max(votes), sum(greedy.values()))
 
 
 @pytest.mark.parametrize(

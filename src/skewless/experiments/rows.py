@@ -98,7 +98,12 @@ ROWS = (
     Listed("dalton.fig8", "S", "word count in micro-batches", "dalton.scaling:FIG8"),
     Listed("dalton.fig9a", "S", "word count, uniform and Zipf in turn", "dalton.shifts:FIG9A"),
     Listed("dalton.fig9b", "S", "the same in micro-batches", "dalton.shifts:FIG9B"),
-    Listed("dalton.fig9c", "S", "correlation clustering, uniform and Zipf in turn"),
+    Listed(
+        "dalton.fig9c",
+        "S",
+        "correlation clustering, uniform and Zipf in turn",
+        "dalton.clustering:FIG9C",
+    ),
     Listed("dalton.fig9d", "S", "word count, a new exponent each period", "dalton.shifts:FIG9D"),
     Listed("dalton.fig10ab", "S", "cost of frequency statistics", "dalton.knobs:FIG10AB"),
     Listed("dalton.fig10c", "S", "latency against the number of hot keys", "dalton.knobs:FIG10C"),
