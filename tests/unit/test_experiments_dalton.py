@@ -179,7 +179,7 @@ def test_statistics_are_judged_by_who_grows_dear(exact, hybrid, outcome):
     [(4.0, 150, REPRODUCED), (12.0, 150, ORDERING_ONLY), (4.0, 250, NOT_REPRODUCED)],
 )
 def test_the_number_of_hot_keys_is_judged_by_the_definition(hot_keys, every, outcome):
-    rates = {4: 100, 10: 120, 20: 150, 40: 180, 56: 200, 120: 190, 300: 180, 1_000: every}
+    rates = {4: 100, 10: 120, 20: 150, 30: 180, 56: 200, 120: 190, 300: 180, 1_000: every}
     rows = [
         {
             "hot_from": hot_from,

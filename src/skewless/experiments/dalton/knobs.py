@@ -44,7 +44,7 @@ JOB = Job()
 STATISTICS = ("exact", "count_min", "hybrid")
 STATS_WINDOWS = (1_000, 10_000, 100_000, 1_000_000)
 #: A key is hot from one in so many tuples on; 56 is the paper's threshold for 56 combiners.
-HOT_FROM = (4, 10, 20, 40, 56, 120, 300, 1_000)
+HOT_FROM = (4, 10, 20, 30, 56, 120, 300, 1_000)
 
 
 def _ns_a_tuple(policy: Partitioner, keys: np.ndarray, rounds: int = 3) -> float:

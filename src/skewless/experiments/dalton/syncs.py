@@ -147,7 +147,10 @@ def _table_14a(result: Result) -> Table:
 
 
 def _draw_14a(result: Result) -> Plot:
-    names = [_named(one).replace(",000", "k").replace(", ", ",\n") for one in INTERVALS]
+    names = [
+        _named(one).replace(",000", "k").replace(" twice the threshold", "\n2x")
+        for one in INTERVALS
+    ]
     lines = [
         Line(setup, [], [float(r["throughput"]) / 1e3 for r in result.where(setup=setup)])
         for setup in SETUPS
