@@ -48,8 +48,7 @@ NAMES = ("time_based", "shuffle", "hash", "pk2", "pk5", "cam", "prompt", "wrap_a
 COLOURS = {"pk2": "#0072b2", "pk5": "#e69f00", "prompt": "#d55e00"}
 SAID = (
     "32 map and 32 reduce tasks; 520 us a tuple and 2 ms a partial result, which is what skewless "
-    "assumes "
-    "by default, 400 times over"
+    "assumes by default, 400 times over"
 )
 #: Different keys of the paper's tweets, Table 1.
 TWEETS = 790_000
