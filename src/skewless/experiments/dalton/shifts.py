@@ -240,7 +240,8 @@ FIG9D = Experiment(
     stand_in=(
         "Costs as in dalton.fig7. The paper does not name the number of tasks; here 64. DAGreedy has "
         "Dalton's threshold for hot keys; with one a hundred times lower, as its authors run it, every "
-        "key is hot, and it looks at all workers for every tuple."
+        "key is hot, and a partitioner that looks at all 56 combiners for each tuple routes 303 k/s at "
+        "most, less than Dalton's rate here."
     ),
     cells=lambda setting: _cells(setting, "redrawn", None),
     judge=judge_fig9d,
