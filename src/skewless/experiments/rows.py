@@ -85,13 +85,20 @@ ROWS = (
     Listed(
         "holistic.rule", "S", "the selection rule against the measured best", "holistic.rule:RULE"
     ),
-    Listed("prompt.fig10", "S", "block sizes and cardinalities"),
+    Listed("prompt.fig10", "S", "block sizes and cardinalities", "prompt.blocks:FIG10"),
     Listed("prompt.example", "S", "the example of figure 5", "prompt.example:EXAMPLE"),
-    Listed("prompt.fig11rate", "S, P", "highest stable rate under a changing rate"),
-    Listed("prompt.fig11skew", "S, P", "highest stable rate against skew"),
-    Listed("prompt.fig12", "S, P", "elasticity"),
+    Listed(
+        "prompt.fig11rate",
+        "S, P",
+        "highest stable rate under a changing rate",
+        "prompt.rates:FIG11RATE",
+    ),
+    Listed(
+        "prompt.fig11skew", "S, P", "highest stable rate against skew", "prompt.rates:FIG11SKEW"
+    ),
+    Listed("prompt.fig12", "S, P", "elasticity", "prompt.elastic:FIG12"),
     Listed("prompt.fig13", "P", "times of the reduce tasks"),
-    Listed("prompt.fig14", "S", "overhead of planning"),
+    Listed("prompt.fig14", "S", "overhead of planning", "prompt.overhead:FIG14"),
     Listed("dr.fig2", "S", "balance against the number of partitions", "dr.balance:FIG2"),
     Listed("dr.fig3", "S", "balance and migration over batches", "dr.updates:FIG3"),
     Listed("dr.fig4", "P", "balance and time against skew, batch"),
@@ -99,21 +106,40 @@ ROWS = (
     Listed("dr.fig6", "S, P", "streaming throughput against skew", "dr.streaming:FIG6"),
     Listed("dr.crawl", "S, P", "fetch lists of a crawl, by host", "dr.crawl:CRAWL"),
     Listed("dr.ner", "P", "a heavy function by host, in windows"),
-    Listed("dalton.fig1", "S", "throughput through time as partitioners are added"),
-    Listed("dalton.fig7", "S", "word count as workers grow"),
-    Listed("dalton.fig8", "S", "word count in micro-batches"),
-    Listed("dalton.fig9a", "S", "word count, uniform and Zipf in turn"),
-    Listed("dalton.fig9b", "S", "correlation clustering, uniform and Zipf in turn"),
-    Listed("dalton.fig9c", "S", "correlation clustering by best cluster, uniform and Zipf in turn"),
-    Listed("dalton.fig9d", "S", "word count, a new exponent each period"),
-    Listed("dalton.fig10ab", "S", "cost of frequency statistics"),
-    Listed("dalton.fig10c", "S", "latency against the number of hot keys"),
-    Listed("dalton.fig11", "S", "ablation: hybrid statistics and key forwarding"),
-    Listed("dalton.fig12", "S", "throughput against the input rate"),
-    Listed("dalton.fig13", "S", "two partitioners with different streams"),
-    Listed("dalton.fig14a", "S", "throughput against the interval between syncs"),
-    Listed("dalton.fig14b", "S", "the interval adapts to slow reducers"),
-    Listed("dalton.fig15", "S", "convergence with 1 to 16 partitioners"),
+    Listed(
+        "dalton.fig1",
+        "S",
+        "throughput through time as partitioners are added",
+        "dalton.sources:FIG1",
+    ),
+    Listed("dalton.fig7", "S", "word count as workers grow", "dalton.scaling:FIG7"),
+    Listed("dalton.fig8", "S", "word count in micro-batches", "dalton.scaling:FIG8"),
+    Listed("dalton.fig9a", "S", "word count, uniform and Zipf in turn", "dalton.shifts:FIG9A"),
+    Listed("dalton.fig9b", "S", "the same in micro-batches", "dalton.shifts:FIG9B"),
+    Listed(
+        "dalton.fig9c",
+        "S",
+        "correlation clustering, uniform and Zipf in turn",
+        "dalton.clustering:FIG9C",
+    ),
+    Listed("dalton.fig9d", "S", "word count, a new exponent each period", "dalton.shifts:FIG9D"),
+    Listed("dalton.fig10ab", "S", "cost of frequency statistics", "dalton.knobs:FIG10AB"),
+    Listed("dalton.fig10c", "S", "latency against the number of hot keys", "dalton.knobs:FIG10C"),
+    Listed(
+        "dalton.fig11",
+        "S",
+        "ablation: hybrid statistics and key forwarding",
+        "dalton.parts:FIG11",
+    ),
+    Listed("dalton.fig12", "S", "throughput against the input rate", "dalton.parts:FIG12"),
+    Listed("dalton.fig13", "S", "two partitioners with different streams", "dalton.sources:FIG13"),
+    Listed(
+        "dalton.fig14a", "S", "throughput against the interval between syncs", "dalton.syncs:FIG14A"
+    ),
+    Listed("dalton.fig14b", "S", "the interval adapts to slow reducers", "dalton.syncs:FIG14B"),
+    Listed(
+        "dalton.fig15", "S", "convergence with 1 to 16 partitioners", "dalton.convergence:FIG15"
+    ),
     Listed("ours.limit", "S", "every policy against what no policy can beat", "ours.limit:LIMIT"),
     Listed(
         "ours.scale", "S", "routing time and quality as workers and keys grow", "ours.scale:SCALE"
