@@ -162,6 +162,8 @@ class Loop:
         two workers, now to three. So a routing stays in force while it balances what was seen, and
         while the keys that it was made for keep their weight.
         """
+        if len(self.routing.buckets) not in (1, self.n_buckets):
+            return learned  # of another size, from a log of before: it cannot be judged
         loads = self.routing.loads(recent)
         fair = float(loads.mean())
         if loads.max() <= _BALANCED * fair and not self._outlived(recent, fair):
