@@ -179,6 +179,8 @@ class Loop:
         two workers, now to three. So a routing stays in force while it balances what was seen, and
         while the keys that it was made for keep their weight, and the active workers are as many.
         """
+        if len(self.routing.buckets) not in (1, self.n_buckets):
+            return learned  # of another size, from a log of before: it cannot be judged
         loads = self.routing.loads(recent)
         elastic = isinstance(self.policy, Elastic)
         active = used_workers(self.routing) if elastic else self.n_workers
