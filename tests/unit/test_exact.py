@@ -10,12 +10,28 @@ import pytest
 from skewless.chunk import Chunk
 from skewless.errors import ParameterError
 from skewless.histogram import Histogram
-from skewless.partitioners import PKG, CooperativeDalton, Dalton, Hash
+from skewless.partitioners import (
+    AM,
+    CAM,
+    CM,
+    LM,
+    PKG,
+    CooperativeDalton,
+    DAGreedy,
+    Dalton,
+    DChoices,
+    Hash,
+    OnGreedy,
+    PoTC,
+    Shuffle,
+    WChoices,
+)
 from skewless.planners import WrapAround
 from skewless.spark import exact
 from skewless.spark.exact import Syncs, Task, require_exact
 
 N = 8
+EXACT = (AM, CAM, CM, LM, DAGreedy, DChoices, OnGreedy, PoTC, Shuffle, WChoices)
 
 
 def skewed(seed: int, n_rows: int = 20_000) -> np.ndarray:
@@ -110,3 +126,15 @@ def test_local_estimates_publish_nothing(tmp_path: Path) -> None:
 def test_what_exact_mode_cannot_do_is_refused(policy, state, estimates, words) -> None:
     with pytest.raises(ParameterError, match=words):
         require_exact(policy, state, estimates)
+
+
+@pytest.mark.parametrize("cls", [Hash, PKG, Dalton, *EXACT])
+def test_a_task_goes_on_exactly_from_what_the_driver_published(cls, tmp_path: Path) -> None:
+    keys = skewed(3, 6_000)
+    driver = cls(N)
+    driver.route(driver._next(keys[:3_000]))
+    Syncs(driver, "probed").publish(tmp_path, 2)
+    content = exact._published(str(tmp_path), 2)
+    assert b"skewless" not in content  # numbers, and no name of a class
+    task = Task(cls(N), 0, content)
+    assert np.array_equal(task.route(keys[3_000:]), driver.route(driver._next(keys[3_000:])))

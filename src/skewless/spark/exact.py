@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import pickle
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import cloudpickle
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -36,6 +34,7 @@ from skewless.partitioners.dalton_agent import (
 )
 from skewless.partitioners.dalton_learner import DaltonSettings
 from skewless.partitioners.q_table_reducer import QTableReducer, Reply, Sync
+from skewless.plain_values import arrays, pack, rebuilt, unpack
 from skewless.policy import Policy
 from skewless.routing import Routing
 
@@ -47,6 +46,10 @@ ESTIMATES = ("probed", "local", "global")
 _ROUTED = "worker int, sync binary"
 #: Published states that stay on disk, and the most batches from one SYNC to the next.
 _KEPT, _LONGEST = 20, 64
+#: What messages are made of: the shapes to read them by.
+_KEYS, _COUNTS, _VALUES = np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0)
+_SYNC = Sync(0, 0, 0, _KEYS, _COUNTS, _VALUES)
+_REPLY = Reply(0, 0, 0, _KEYS, _VALUES, _COUNTS)
 #: Spark's, from 4.1 on.
 _ARROW_UDF: Any = getattr(F, "arrow_udf", None)
 
@@ -124,7 +127,7 @@ class Syncs:
         now_s
             When the metrics came, in seconds of any clock.
         """
-        self._messages += [pickle.loads(message) for message in messages]  # noqa: S301 - our tasks'
+        self._messages += [rebuilt(_SYNC, iter(unpack(message))) for message in messages]
         self._since += 1
         self._lag = max(self._lag, lag)
         if self._since < self.interval:
@@ -153,8 +156,7 @@ class Syncs:
 
     def _answer(self) -> bytes:
         if not isinstance(self.policy, CooperativeDalton):
-            # By value where the class is of the user's own script, which no task can import.
-            return bytes(cloudpickle.dumps(self.policy))  # type: ignore[no-untyped-call]
+            return pack(arrays(_memory(self.policy)))
         found, self._messages = self._messages, []
         if not found:
             return b""
@@ -164,7 +166,8 @@ class Syncs:
         replies = [
             reducer.receive(sync._replace(source=i, time=latest)) for i, sync in enumerate(found)
         ]
-        return pickle.dumps(replies[-1])
+        last = replies[-1]
+        return b"" if last is None else pack(arrays(last))
 
 
 class Task:
@@ -190,12 +193,13 @@ class Task:
     def __init__(self, policy: Partitioner, number: int, begins_with: bytes) -> None:
         self._number = number
         self._agent: Agent | None = None
-        learned = pickle.loads(begins_with) if begins_with else None  # noqa: S301 - our driver's
+        self._policy = policy
         if isinstance(policy, CooperativeDalton):
-            self._policy: Partitioner = policy
-            self._agent, self._tuples = _agent(policy, number, learned), 0
+            reply = rebuilt(_REPLY, iter(unpack(begins_with))) if begins_with else None
+            self._agent, self._tuples = _agent(policy, number, reply), 0
         else:
-            self._policy = policy if learned is None else learned
+            if begins_with:
+                _remember(policy, begins_with)
             words = getattr(self._policy.state, "words", None)
             if words is not None:
                 words[:] ^= np.uint64(number * 0x9E3779B97F4A7C15 % 2**64)
@@ -215,7 +219,20 @@ class Task:
         if self._agent is None or self._tuples == 0:
             return None
         seed = np.uint64(self._policy.seed)
-        return pickle.dumps(report(self._agent, self._number, 1, self._tuples, seed))
+        return pack(arrays(report(self._agent, self._number, 1, self._tuples, seed)))
+
+
+def _memory(policy: Partitioner) -> tuple[Any, ...]:
+    """Return all that a partitioner remembers: its clock, its state, and the estimates of some."""
+    estimates = getattr(policy, "estimates", None)  # sketches of Dalton's; of PKG it is a word
+    return (policy._clock, policy.state, estimates if isinstance(estimates, tuple) else ())
+
+
+def _remember(policy: Partitioner, content: bytes) -> None:
+    """Let a new partitioner go on from what another one of its kind remembered."""
+    policy._clock, policy.state, estimates = rebuilt(_memory(policy), iter(unpack(content)))
+    if estimates:
+        policy.estimates = estimates  # type: ignore[attr-defined]
 
 
 def _agent(policy: CooperativeDalton, number: int, reply: Reply | None) -> Agent:

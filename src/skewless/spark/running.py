@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import decimal
 import math
-import pickle
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
+from skewless.plain_values import decode, encode
 from skewless.spark.aggregator import Aggregator
 
 __all__ = ["Emitted", "Running", "States", "Sums", "Totals"]
@@ -233,15 +233,15 @@ class Running:
         """End of the next window that will be complete, as of the last `advance`; ``None`` if none is."""
 
     def dump(self) -> bytes:
-        """Return all that is remembered, as a pickle of plain values: no class of ours or of a user."""
+        """Return all that is remembered, as JSON of plain values: no class of ours or of a user."""
         held = {
             key: (list(each.inside), each.waiting, each.total) for key, each in self.keys.items()
         }
-        return pickle.dumps((self.done, held))
+        return encode((self.done, held))
 
     def load(self, content: bytes) -> Running:
         """Remember what `dump` returned; return itself."""
-        self.done, held = pickle.loads(content)  # noqa: S301 - what `dump` made, kept by Spark
+        self.done, held = decode(content)
         for key, (inside, waiting, total) in held.items():
             each = self.keys[key] = _Key()
             each.inside, each.waiting, each.total = deque(inside), waiting, total

@@ -7,9 +7,7 @@ state of a slot is the `Running` of its keys: Spark keeps it, versioned by batch
 
 from __future__ import annotations
 
-import io
 import math
-import pickle
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -35,6 +33,7 @@ from pyspark.sql.types import (
 )
 
 from skewless.errors import DataError
+from skewless.plain_values import decode, encode
 from skewless.spark.aggregation import Prepared, combine
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.batch import worker_slots
@@ -188,8 +187,8 @@ def _packer(keys: list[str], time: str, pane_us: int) -> Callable[[pa.Table], pa
 
     def pack(rows: pa.Table) -> pa.Table:
         stamps = rows[time].cast(pa.timestamp("us", rows[time].type.tz)).to_numpy().astype(np.int64)
-        packed = [_dumped(_alike(row)) for row in _tuples(rows.select(keys))]
-        states = [_dumped(row) for row in _tuples(rows.drop_columns([*keys, time]))]
+        packed = [encode(_alike(row)) for row in _tuples(rows.select(keys))]
+        states = [encode(row) for row in _tuples(rows.drop_columns([*keys, time]))]
         slot = slots[np.array([zlib.crc32(key) % _SLOTS for key in packed], np.int64)]
         return pa.table(
             {
@@ -215,7 +214,7 @@ def _stepper(
             running.load(group.get[0])
         for frame in frames:
             for end, key, state in zip(frame[_END], frame[_KEY], frame[_STATE], strict=True):
-                running.add(int(end), bytes(key), pickle.loads(state))  # noqa: S301
+                running.add(int(end), bytes(key), decode(state))
         found = running.advance(group.getCurrentWatermarkMs() * 1_000)
         due = running.next_end
         if due is None:
@@ -231,7 +230,7 @@ def _stepper(
                 {
                     _END: [each.end for each in some],
                     _KEY: [each.key for each in some],
-                    _STATE: [_dumped(each.values) for each in some],
+                    _STATE: [encode(each.values) for each in some],
                 }
             )
 
@@ -278,7 +277,7 @@ def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _columns(packed: pa.Array, schema: pa.Schema) -> list[pa.Array]:
-    rows = [pickle.loads(row) for row in packed.to_pylist()]  # noqa: S301 - packed in this query
+    rows = [decode(row) for row in packed.to_pylist()]
     parts = zip(*rows, strict=True)
     return [pa.array(list(part), f.type) for part, f in zip(parts, schema, strict=True)]
 
@@ -298,12 +297,3 @@ def _alike(value: Any) -> Any:
     if isinstance(value, (tuple, list)):
         return type(value)(_alike(inner) for inner in value)
     return value
-
-
-def _dumped(row: tuple[Any, ...]) -> bytes:
-    """Pickle without references to what was seen before: equal values give equal bytes."""
-    content = io.BytesIO()
-    pickler = pickle.Pickler(content)
-    pickler.fast = True
-    pickler.dump(row)
-    return content.getvalue()
