@@ -193,13 +193,25 @@ def _get(url: str) -> str:
 
 
 def _started(*arguments: str, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-u", "-c", "from skewless.cli import main; main()", "watch", *arguments],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm"},
-    )
+    # A shell's background job ignores Ctrl-C, and so would all that it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-u",
+                "-c",
+                "from skewless.cli import main; main()",
+                "watch",
+                *arguments,
+            ],
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TERM": "xterm"},
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_ends_it_cleanly_in_the_terminal_and_as_a_page(file: MetricsFile) -> None:
@@ -232,7 +244,9 @@ def test_ctrl_c_ends_the_live_picture_of_a_terminal(file: MetricsFile) -> None:
     os.close(terminal)
     try:
         seen = b""
+        deadline = time.monotonic() + 120
         while b"xxhash64 of the key" not in seen:
+            assert time.monotonic() < deadline, seen
             seen += os.read(screen, 10_000)
         process.send_signal(signal.SIGINT)
         with contextlib.suppress(OSError):  # the terminal is gone when the process is
