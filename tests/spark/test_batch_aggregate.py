@@ -148,3 +148,34 @@ def test_an_empty_frame_gives_an_empty_frame(hot) -> None:
 def test_the_helper_of_these_tests_notices_a_difference(hot) -> None:
     with pytest.raises(AssertionError):
         assert_same_groups(plain(hot, "k"), plain(hot.limit(9_999), "k"), 1)
+
+
+class Where(skewless.Aggregator):
+    """A sum that Python merges, and the task that finished it."""
+
+    inputs = ("v",)
+    state = "total bigint"
+    result = "total bigint, task int"
+
+    def create(self):
+        return {"total": 0}
+
+    def update(self, state, rows: pa.Table):
+        return {"total": state["total"] + sum(rows["v"].to_pylist())}
+
+    def merge(self, left, right):
+        return {"total": left["total"] + right["total"]}
+
+    def finish(self, state):
+        from pyspark import TaskContext
+
+        return {**state, "task": TaskContext.get().partitionId()}
+
+
+def test_states_that_python_merges_are_spread_over_tasks_however_few_bytes_they_are(
+    spark: SparkSession,
+) -> None:
+    df = spark.range(0, 2_000, 1, 2).select((F.col("id") % 50).alias("k"), F.col("id").alias("v"))
+    rows = skewless.group_by(df, "k", policy="local").aggregate(Where()).collect()
+    assert {row.k: row.total for row in rows} == {k: sum(range(k, 2_000, 50)) for k in range(50)}
+    assert len({row.task for row in rows}) == 2  # the session runs two tasks side by side

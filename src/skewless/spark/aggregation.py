@@ -21,7 +21,7 @@ from skewless.errors import DataError, did_you_mean
 from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
-from skewless.spark.versions import arrow_schema, session_zone, to_arrow
+from skewless.spark.versions import arrow_schema, session_zone, slots_of, to_arrow
 
 __all__ = [
     "BUFFER_ROWS",
@@ -318,12 +318,21 @@ def first_groups(
     return prepared.aggregator, rows.take(pa.array(order)).select(prepared.inputs), starts
 
 
+def _merging_tasks(df: DataFrame) -> int:
+    """Return as many tasks as run side by side, if Spark says, and as it shuffles into at most."""
+    shuffled = int(str(df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    return min(shuffled, slots_of(df) or shuffled)
+
+
 def aggregate_batch(
     placed: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: str = "group_by"
 ) -> DataFrame:
     """Combine, merge and finish over a batch frame whose rows are on their workers already."""
     prepared = Prepared(verb, placed, keys, aggregator)
     combined = combine(placed, keys, prepared)
+    if prepared.by_merge:
+        # Adaptive execution sees few bytes and would merge them all in one task, whatever that takes.
+        combined = combined.repartition(_merging_tasks(placed), *keys.columns)
     merged = combined.groupBy(*keys.columns).agg(*prepared.merged())
     fields = {f.name: f for f in placed.schema.fields}
     return prepared.finish(merged, [fields[name] for name in keys.names])

@@ -20,8 +20,9 @@ from skewless.spark.aggregation import first_groups
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.batch import Plan, count, learned
 from skewless.spark.keys import KeyColumns
+from skewless.spark.versions import slots_of
 
-__all__ = ["Choice", "choose", "measure", "slots_of"]
+__all__ = ["Choice", "choose", "measure"]
 
 #: Seconds of work on the sample after which no more of it is tried.
 _BUDGET_S = 0.2
@@ -208,9 +209,3 @@ def _timed(job: Callable[[], pa.Table]) -> tuple[float, pa.Table]:
     begun = time.perf_counter()
     made = job()
     return time.perf_counter() - begun, made
-
-
-def slots_of(df: DataFrame) -> int | None:
-    """Return the number of tasks that run side by side; ``None`` on Connect, which does not say."""
-    context = getattr(df.sparkSession, "_sc", None)
-    return None if context is None else int(context.defaultParallelism)

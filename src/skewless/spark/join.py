@@ -10,12 +10,12 @@ from pyspark.sql import DataFrame
 from skewless.costs import makespan
 from skewless.errors import DataError, ParameterError
 from skewless.join_plan import JoinPlan, plan_join
-from skewless.spark.auto import slots_of
 from skewless.spark.batch import check_frame, default_workers
 from skewless.spark.join_counts import PairCounts, count_pairs
 from skewless.spark.join_keys import On, join_type, read_on
 from skewless.spark.join_rows import Dealt
 from skewless.spark.policies import AUTO, SPARK
+from skewless.spark.versions import slots_of
 
 __all__ = ["SPLIT", "Join", "join"]
 

@@ -1,4 +1,4 @@
-"""What older Sparks lack, done with what they have, or refused in words."""
+"""What not every Spark has or tells: done with what it has, or refused in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from skewless.errors import DataError
 
-__all__ = ["arrow_schema", "require_form", "session_zone", "to_arrow", "version_of"]
+__all__ = ["arrow_schema", "require_form", "session_zone", "slots_of", "to_arrow", "version_of"]
 
 
 def version_of(session: SparkSession) -> tuple[int, int]:
@@ -59,3 +59,9 @@ def to_arrow(df: DataFrame) -> pa.Table:
     if not batches:
         return arrow_schema(df.schema).empty_table()
     return pa.Table.from_batches(batches)
+
+
+def slots_of(df: DataFrame) -> int | None:
+    """Return the number of tasks that run side by side; ``None`` on Connect, which does not say."""
+    context = getattr(df.sparkSession, "_sc", None)
+    return None if context is None else int(context.defaultParallelism)
