@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from skewless.commands.progress import bar
 from skewless.errors import DataError, ParameterError, did_you_mean
 
 __all__ = ["app"]
@@ -83,7 +82,7 @@ def run_some(
         raise ParameterError(f"experiment run: nothing of {paper!r} runs without Spark yet.")
     setting, store = Setting(full, seed), Store(out)
     for place, experiment in enumerate(chosen):
-        with _bar() as shown:
+        with bar("starting") as shown:
 
             def progress(part: float, what: str, name: str = experiment.id) -> None:
                 shown(part, f"{name}: {what}")
@@ -153,18 +152,3 @@ def _show(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) ->
         table.add_row(*(escape(cell) for cell in row))
     console = Console()
     (console if console.is_terminal else Console(width=160)).print(table)
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[float, str], None]]:
-    """Show a bar and the time left on a terminal; elsewhere nothing."""
-    if not sys.stderr.isatty():
-        yield lambda _part, _what: None
-        return
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task("starting", total=1.0)
-        yield lambda part, what: shown.update(task, completed=part, description=escape(what))

@@ -16,8 +16,9 @@ def bar(first: str = "reading") -> Iterator[Callable[[float, str], None]]:
         yield lambda _part, _what: None
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(first, total=1.0)
-        yield lambda part, what: shown.update(task, completed=part, description=what)
+        yield lambda part, what: shown.update(task, completed=part, description=escape(what))

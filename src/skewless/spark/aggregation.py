@@ -19,6 +19,7 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 
 from skewless.errors import DataError, did_you_mean
 from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
+from skewless.spark.batch import default_workers
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
 from skewless.spark.versions import arrow_schema, session_zone, slots_of, to_arrow
@@ -320,8 +321,8 @@ def first_groups(
 
 def _merging_tasks(df: DataFrame) -> int:
     """Return as many tasks as run side by side, if Spark says, and as it shuffles into at most."""
-    shuffled = int(str(df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    return min(shuffled, slots_of(df) or shuffled)
+    shuffled = default_workers(df)
+    return min(shuffled, slots_of(df.sparkSession) or shuffled)
 
 
 def aggregate_batch(

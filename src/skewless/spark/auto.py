@@ -117,7 +117,7 @@ def choose(
         per_unit,
         distinct=counted.distinct,
         policies=("hash", "wrap_around"),
-        slots=slots_of(df),
+        slots=slots_of(df.sparkSession),
         tasks=counted.tasks,
     )
     share = int(histogram.counts[0]) / histogram.total if histogram.total else 0.0
@@ -141,7 +141,7 @@ def _fills_the_slots(df: DataFrame) -> bool:
 
     Only where nothing is shuffled or broadcast before: elsewhere to ask would be to run that.
     """
-    slots = slots_of(df)
+    slots = slots_of(df.sparkSession)
     if slots is None or not hasattr(df, "_jdf"):
         return False
     planned = df._jdf.queryExecution().executedPlan().toString()

@@ -26,6 +26,7 @@ from skewless.spark.expressions import routing_column
 from skewless.spark.grouping import group_by
 from skewless.spark.java import java_home
 from skewless.spark.keys import resolve_keys
+from skewless.spark.versions import slots_of
 
 __all__ = ["calibrate", "open_session"]
 
@@ -146,12 +147,12 @@ def open_session(master: str | None, remote: str | None, settings: dict[str, str
 
 
 def _slots(spark: SparkSession) -> int:
-    context = getattr(spark, "_sc", None)
-    if context is None:
+    slots = slots_of(spark)
+    if slots is None:
         raise ParameterError(
             "calibrate: a Connect session does not say how many tasks run side by side; give slots=."
         )
-    return int(context.defaultParallelism)
+    return slots
 
 
 def _frame(spark: SparkSession, rows: int, keys: int, slots: int) -> DataFrame:

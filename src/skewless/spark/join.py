@@ -196,7 +196,7 @@ class Join:
         )
         kept_nulls = _kept_nulls(self.how, nulls) if not all(self.keys.null_safe) else 0
         if policy == AUTO:
-            ours, spark = _seconds(plan, kept_nulls, slots_of(self._left))
+            ours, spark = _seconds(plan, kept_nulls, slots_of(self._left.sparkSession))
             if spark <= _AS_GOOD * ours:
                 return (
                     "left to Spark: its hash places the keys evenly enough (the longest task would be "

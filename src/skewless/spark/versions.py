@@ -61,7 +61,7 @@ def to_arrow(df: DataFrame) -> pa.Table:
     return pa.Table.from_batches(batches)
 
 
-def slots_of(df: DataFrame) -> int | None:
+def slots_of(session: SparkSession) -> int | None:
     """Return the number of tasks that run side by side; ``None`` on Connect, which does not say."""
-    context = getattr(df.sparkSession, "_sc", None)
+    context = getattr(session, "_sc", None)
     return None if context is None else int(context.defaultParallelism)

@@ -49,15 +49,7 @@ def _ablation(data: str, windows: int, seed: int) -> list[Row]:
     for variant in VARIANTS:
         policy = thresholded(SLIDE if variant == "non-hybrid" else 0, seed)
         found = measure("dalton", keys, JOB, policy=policy, forwarding=variant == "full", seed=seed)
-        rows.append(
-            {
-                "stream": data,
-                "variant": variant,
-                "throughput": found.sustained(1),
-                "max_over_mean": float(found.found.windows.max_over_mean[1:].mean()),
-                "merged": float(found.found.windows.merged[1:].mean()),
-            }
-        )
+        rows.append({"stream": data, "variant": variant, **found.figures(1)})
     return rows
 
 

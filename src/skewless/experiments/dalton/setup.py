@@ -149,6 +149,15 @@ class Measured(NamedTuple):
         slowest = max(route, combine + merge) if batches else max(route, combine, merge)
         return float(self.tuples[which].sum()) / slowest
 
+    def figures(self, after: int) -> dict[str, float]:
+        """Return the rate, the balance and the merged fragments from a window on, for a row."""
+        windows = self.found.windows
+        return {
+            "throughput": self.sustained(after),
+            "max_over_mean": float(windows.max_over_mean[after:].mean()),
+            "merged": float(windows.merged[after:].mean()),
+        }
+
 
 def measure(
     name: str,

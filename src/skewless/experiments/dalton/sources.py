@@ -103,16 +103,7 @@ def _two_sources(setup: str, windows: int, seed: int) -> list[Row]:
     rows = []
     for name in NAMES:
         found = run_two(name, keys, seed)
-        after = windows // 2
-        rows.append(
-            {
-                "setup": setup,
-                "policy": name,
-                "throughput": found.sustained(after),
-                "max_over_mean": float(found.found.windows.max_over_mean[after:].mean()),
-                "merged": float(found.found.windows.merged[after:].mean()),
-            }
-        )
+        rows.append({"setup": setup, "policy": name, **found.figures(windows // 2)})
     return rows
 
 

@@ -83,16 +83,7 @@ def _synced(setup: str, interval: int, windows: int, seed: int) -> list[Row]:
     )
     if interval > 0:
         found = found._replace(route_s=found.route_s + SIZE / interval * SYNC_US / 1e6)
-    after = windows // 2
-    return [
-        {
-            "setup": setup,
-            "interval": interval,
-            "throughput": found.sustained(after),
-            "max_over_mean": float(found.found.windows.max_over_mean[after:].mean()),
-            "merged": float(found.found.windows.merged[after:].mean()),
-        }
-    ]
+    return [{"setup": setup, "interval": interval, **found.figures(windows // 2)}]
 
 
 def _cells_14a(setting: Setting) -> list[Cell]:
