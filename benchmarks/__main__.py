@@ -86,6 +86,12 @@ def _stateful(quick: bool) -> Any:
     return stateful.run(20_000, 3, 4) if quick else stateful.run()
 
 
+def _streaming(quick: bool) -> Any:
+    from benchmarks.spark import streaming
+
+    return streaming.run(200_000, 8_000, rounds=1) if quick else streaming.run()
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -98,6 +104,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "predicted": _predicted,
     "joins": _joins,
     "stateful": _stateful,
+    "streaming": _streaming,
 }
 
 

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.errors import ParameterError
+from skewless.errors import DataError, ParameterError
 from skewless.histogram import bucket_of
-from skewless.routing import Routing
+from skewless.routing import EVERY_WORKER, Routing
 
-__all__ = ["JoinCounts", "JoinPlan", "plan_join"]
+__all__ = ["JoinCounts", "JoinPlan", "plan_join", "plan_of_routing"]
 
 #: A cell is at most this part of a fair share, so that longest-first placing stays within 1.5.
 _CELL = 0.5
@@ -141,6 +141,62 @@ def plan_join(
         if a * b > 1 or work[h] > _LISTED * fair:
             cut.append((h, a, b))
     return _placed(counts, n_workers, cut, by_hash)
+
+
+def plan_of_routing(routing: Routing, *, cut_left: bool = True) -> JoinPlan:
+    """Cut the keys that a routing splits, on one side, for rows that cannot be counted before.
+
+    Parameters
+    ----------
+    routing
+        Says of each hot key how many workers share it; its rows are dealt to them evenly.
+    cut_left
+        Whether the left side's rows are dealt and the right side's copied, or the other way round.
+
+    Raises
+    ------
+    DataError
+        The routing deals a bucket of cold keys to all workers: then every row had to be copied.
+
+    Notes
+    -----
+    Nothing is known of the rows, so `loads` and `hashed` are 0, and so are the numbers of copies.
+
+    Examples
+    --------
+    >>> plan = plan_of_routing(Routing(4, {7: {0: 1, 2: 1, 3: 2}, 9: {1: 1}}))
+    >>> plan.rows.tolist(), plan.columns.tolist(), plan.cells.tolist()
+    ([3, 1], [1, 1], [0, 2, 3, 1])
+    """
+    if (routing.buckets == EVERY_WORKER).any():
+        raise DataError(
+            "join: policy deals cold keys to all workers, so each row of the other side would be "
+            "copied to all of them; give a routing that splits hot keys only."
+        )
+    parts = np.diff(routing.offsets).astype(np.int32)
+    whole = np.ones(len(parts), np.int32)
+    n, n_keys = routing.n_workers, len(parts)
+    codes = Routing.from_arrays(
+        n + n_keys,
+        routing.keys,
+        n + np.arange(n_keys),
+        np.ones(n_keys),
+        routing.buckets,
+        seed=routing.seed,
+    )
+    return JoinPlan(
+        n,
+        routing.keys,
+        parts if cut_left else whole,
+        whole if cut_left else parts,
+        routing.offsets[:-1].astype(np.int32),
+        routing.workers,
+        codes,
+        np.zeros(n),
+        np.zeros(n),
+        0,
+        0,
+    )
 
 
 def _grid(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from decimal import Decimal
+from itertools import pairwise
+
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import skewless
-from tests.spark.comparison import assert_same_groups
+from tests.spark.comparison import assert_same_groups, physical_plan
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +97,63 @@ class Extremes(skewless.Aggregator):
             "n_rows": state["n"],
             "values": state["seen"],
         }
+
+
+class Total(skewless.Aggregator):
+    """Count and sum, vectorised: a state per key and buffer."""
+
+    inputs = ("v",)
+    state = "n bigint, total decimal(20,2), kinds array<bigint>"
+    result = "n_rows bigint, total_v decimal(20,2), values array<bigint>"
+    merges = {"n": "sum", "total": "sum", "kinds": "concat"}
+
+    def create(self):
+        raise AssertionError
+
+    update = finish = create
+
+    def update_groups(self, rows, starts):
+        values = rows["v"].to_numpy()
+        return pa.table(
+            {
+                "n": np.diff(starts),
+                "total": [Decimal(x) for x in np.add.reduceat(values, starts[:-1]).tolist()],
+                "kinds": [sorted(set(values[a:b].tolist())) for a, b in pairwise(starts)],
+            },
+            schema=self.state_schema,
+        )
+
+    def finish_groups(self, states):
+        kinds = [sorted(set(each)) for each in states["kinds"].to_pylist()]
+        return pa.table([states["n"], states["total"], kinds], schema=self.result_schema)
+
+
+def test_keys_that_no_task_shares_are_finished_without_a_second_shuffle(spark) -> None:
+    # More rows a task than one buffer holds.
+    n = F.col("id")
+    frame = spark.range(0, 320_000, 1, 2).select(
+        F.when(n % 3 == 0, None).otherwise((n % 1_000).cast("string")).alias("k"),
+        (n % 5).cast("int").alias("second"),
+        (n % 9).alias("v"),
+    )
+    groups = skewless.group_by(frame, "k", "second", policy="hash", workers=2)
+    found = groups.aggregate(Total())
+    assert "finished where they are combined: no key is split" in groups.explain()
+    assert physical_plan(found).count("Exchange") == 1
+    expected = frame.groupBy("k", "second").agg(
+        F.count("*").alias("n_rows"),
+        F.sum("v").cast("decimal(20,2)").alias("total_v"),
+        F.sort_array(F.collect_set("v")).alias("values"),
+    )
+    assert Counter(map(repr, found.collect())) == Counter(map(repr, expected.collect()))
+    assert found.columns == ["k", "second", "n_rows", "total_v", "values"]
+    split = skewless.group_by(frame, "k", policy="wrap_around", workers=2)
+    split.aggregate(Total())
+    assert "finished where" not in split.explain()
+    floats = frame.select(F.col("v").cast("double").alias("k"), "v")
+    two_stages = skewless.group_by(floats, "k", policy="hash", workers=2)
+    two_stages.aggregate(Total())
+    assert "although no key is split: Spark has rules of its own" in two_stages.explain()
 
 
 @pytest.mark.parametrize("policy", ["local", "hash", "wrap_around"])

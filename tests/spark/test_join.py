@@ -97,6 +97,24 @@ def test_a_key_that_is_hot_on_both_sides_becomes_a_grid(spark, how) -> None:
         assert max(sizes) <= 1.2 * sum(sizes) / 8
 
 
+@pytest.mark.parametrize("how", mostly("left", "right", "anti"))
+def test_a_routing_says_which_keys_are_cut_and_nothing_is_counted(spark, big, dim, how) -> None:
+    key = spark.range(1).select(F.xxhash64(F.lit(1).cast("bigint"))).collect()[0][0]
+    routing = skewless.Routing(8, {key % 2**64: {0: 1, 3: 1, 5: 1, 6: 1}})
+    if how == "full":
+        with pytest.raises(DataError, match="how='full' cannot be cut by a Routing:"):
+            Join(big, dim, "k", how, policy=routing)
+        return
+    left, right = (dim, big) if how == "right" else (big, dim)
+    decided = Join(left, right, "k", how, policy=routing)
+    assert_same_rows(decided.frame(), left.join(right, "k", how))
+    assert decided.counted_s == 0
+    assert "1 listed keys, cut into 4 parts" in decided.explain()
+    if how not in ("semi", "anti"):
+        sizes = loads(decided.frame(), 8)
+        assert max(sizes) <= 0.3 * sum(sizes)
+
+
 @pytest.mark.parametrize("how", mostly("left", "full", "semi"))
 def test_null_keys_match_nothing_and_are_spread(spark, how) -> None:
     n = F.col("id")
@@ -237,7 +255,9 @@ def test_bad_input_is_refused_before_any_job(spark, big, dim) -> None:
         skewless.join(big, dim, "k", "sideways")
     with pytest.raises(DataError, match="'kk' is not in the frame"):
         Join(big, dim, "kk")
-    with pytest.raises(ParameterError, match="policy must be 'auto', 'split' or 'spark'"):
+    with pytest.raises(
+        ParameterError, match="policy must be 'auto', 'split', 'spark' or a Routing"
+    ):
         skewless.join(big, dim, "k", policy="dalton")
     with pytest.raises(ParameterError, match="workers must be an int of at least 1, got 0"):
         skewless.join(big, dim, "k", workers=0)
@@ -246,7 +266,7 @@ def test_bad_input_is_refused_before_any_job(spark, big, dim) -> None:
     with pytest.raises(DataError, match="takes a Spark DataFrame"):
         skewless.join(big, pd.DataFrame(), "k")
     stream = spark.readStream.format("rate").load()
-    with pytest.raises(DataError, match="streaming join"):
+    with pytest.raises(DataError, match="a stream cannot be counted before it runs"):
         skewless.join(stream, stream, "value")
 
 

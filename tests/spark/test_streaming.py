@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections import Counter
 from pathlib import Path
@@ -241,6 +242,30 @@ def test_a_damaged_lost_or_late_policy_file_never_fails_the_query(spark, tmp_pat
     assert streams.read(tmp_path / "ours") == streams.run(
         plain(stream, F.count("*").alias("n")), tmp_path / "plain"
     )
+
+
+def test_a_full_disk_or_a_listener_that_dies_costs_no_row(
+    spark, folder, expected, tmp_path, monkeypatch, caplog
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("no reason at all")
+
+    for broken, message in (("write", "No space left on device"), ("learn", "no reason at all")):
+        state = tmp_path / f"{broken}-state"
+        groups = grouped(spark, folder, state, "wrap_around")
+        frame = groups.agg(*aggregates())
+        loop = groups._routing.loop
+        if broken == "write":
+            monkeypatch.setattr(loop.log, "write", full)
+        else:
+            monkeypatch.setattr(loop, "learn", fail)
+        assert streams.run(frame, tmp_path / broken) == expected
+        assert "taught nothing" in caplog.text
+        assert message in caplog.text
+        assert PolicyLog(state).versions() == [1]
 
 
 def test_a_restart_goes_on_with_the_policy_that_was_learned(spark, folder, tmp_path) -> None:

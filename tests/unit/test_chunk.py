@@ -70,3 +70,17 @@ BAD = [
 def test_bad_columns_are_refused(call, words):
     with pytest.raises(DataError, match=words):
         call()
+
+
+def test_read_only_columns_become_the_type_that_kernels_are_compiled_for():
+    lent = np.arange(6)
+    lent.flags.writeable = False
+    apart = np.frombuffer(b"\0" + lent.tobytes(), np.uint8)[1:].view(np.int64)
+    for column in (lent, lent[::2], lent.view(np.uint64), apart):
+        chunk = Chunk(column, column)
+        for array in (chunk.key, chunk.time):
+            assert array.flags.writeable
+            assert array.flags.aligned
+            assert array.flags.c_contiguous
+    own = np.arange(3, dtype=np.uint64)
+    assert np.shares_memory(Chunk(None, own).key, own)

@@ -93,3 +93,19 @@ def test_no_key_goes_back_and_forth_while_the_stream_stays_as_it_is(policy, tmp_
         back = [i for i in range(2, len(seen)) if seen[i] == seen[i - 2] != seen[i - 1]]
         assert len(changes) <= 2, (key, seen)
         assert not back, (key, seen)
+
+
+def test_a_small_skewed_operator_is_judged_by_itself_beside_a_large_even_one(tmp_path) -> None:
+    loops = []
+    for name in ("small", "large"):
+        log = PolicyLog(tmp_path / name)
+        log.prepare()
+        log.write(Routing.hashing(N))
+        loops.append(Loop(log, WrapAround(N), N, 0, BUCKETS))
+    small, large = loops
+    for number in range(4):
+        large.learn(number, metrics(large, batch(number, {}, 100 * 800), large.version))
+        small.learn(number, metrics(small, batch(9 + number, {HOT: 0.86}, 800), small.version))
+    assert fan_out(small.routing, HOT) >= N - 2
+    assert small.records[-1].max_over_mean < 1.5
+    assert large.version == 1

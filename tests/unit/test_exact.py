@@ -26,6 +26,7 @@ from skewless.partitioners import (
     Shuffle,
     WChoices,
 )
+from skewless.partitioners.pkg import _route_two as pkg_kernel
 from skewless.planners import WrapAround
 from skewless.spark import exact
 from skewless.spark.exact import Syncs, Task, require_exact
@@ -138,3 +139,13 @@ def test_a_task_goes_on_exactly_from_what_the_driver_published(cls, tmp_path: Pa
     assert b"skewless" not in content  # numbers, and no name of a class
     task = Task(cls(N), 0, content)
     assert np.array_equal(task.route(keys[3_000:]), driver.route(driver._next(keys[3_000:])))
+
+
+def test_keys_that_arrow_lends_take_no_kernel_of_their_own() -> None:
+    keys = np.arange(500, dtype=np.int64) % 7
+    task, other = Task(PKG(4), 0, b""), Task(PKG(4), 0, b"")
+    own = task.route(keys.copy())
+    compiled = len(getattr(pkg_kernel, "signatures", []))
+    keys.flags.writeable = False
+    assert (other.route(keys) == own).all()
+    assert len(getattr(pkg_kernel, "signatures", [])) == compiled

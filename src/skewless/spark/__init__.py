@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from skewless.spark.aggregator import Aggregator
     from skewless.spark.batch import repartition
     from skewless.spark.batch_groups import BatchGroups
+    from skewless.spark.checkpoint import repartition_state
     from skewless.spark.grouping import group_by
     from skewless.spark.query_metrics import read_metrics
     from skewless.spark.top_n import dedupe, window_top_n
@@ -31,6 +32,7 @@ __all__ = [
     "repartition",
     "repartition_by_range",
     "repartition_for_write",
+    "repartition_state",
     "window",
     "window_top_n",
 ]
@@ -46,6 +48,7 @@ _HOME = {
     "repartition": "skewless.spark.batch",
     "repartition_by_range": "skewless.spark.writing",
     "repartition_for_write": "skewless.spark.writing",
+    "repartition_state": "skewless.spark.checkpoint",
     "window": "skewless.spark.window_query",
     "window_top_n": "skewless.spark.top_n",
 }

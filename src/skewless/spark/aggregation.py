@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField, StructType, _parse_datatype_string
 from skewless.errors import DataError, did_you_mean
 from skewless.spark.aggregator import NATIVE_MERGES, Aggregator
 from skewless.spark.batch import default_workers
+from skewless.spark.forwarding import fold, held, why_not
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
 from skewless.spark.versions import arrow_schema, session_zone, slots_of, to_arrow
@@ -33,11 +34,14 @@ __all__ = [
     "codes",
     "combine",
     "first_groups",
+    "forwarding_fails",
     "update_states",
 ]
 
 #: Rows that the combine stage holds before it emits their states.
 BUFFER_ROWS = 131_072
+#: Most rows of a batch of results.
+_RESULT_ROWS = 10_000
 #: Column of the states that Python merges, listed per key.
 _PARTS = "__skewless_parts"
 
@@ -198,12 +202,36 @@ def combine(
     if time is not None:
         heads.append(StructField(time, fields[time].dataType))
     schema = StructType([*heads, *prepared.state.fields])
-    out = arrow_schema(schema, session_zone(df.sparkSession))
-    aggregator, inputs, names = prepared.aggregator, prepared.inputs, list(keys.names)
-    state_names = prepared.state.fieldNames()
-    wanted = list(dict.fromkeys([*names, *([time] if time else []), *inputs]))
+    states_of = _combiner(schema, prepared, keys, time, pane_us, session_zone(df.sparkSession))
 
     def combine_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for found in states_of(batches):
+            packed_up = found if packed is None else packed[1](found)
+            yield from packed_up.combine_chunks().to_batches()
+
+    layout = schema if packed is None else packed[0]
+    return df.select(*_read(keys, prepared, time)).mapInArrow(combine_batches, layout)
+
+
+def _read(keys: KeyColumns, prepared: Prepared, time: str | None = None) -> list[Column]:
+    wanted = [*keys.names, *([time] if time else []), *prepared.inputs]
+    return [F.col(quoted(name)) for name in dict.fromkeys(wanted)]
+
+
+def _combiner(
+    schema: StructType,
+    prepared: Prepared,
+    keys: KeyColumns,
+    time: str | None,
+    pane_us: int | None,
+    zone: str,
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Table]]:
+    """Return what turns the rows of a task into states, one per buffer, key and pane."""
+    out = arrow_schema(schema, zone)
+    aggregator, inputs, names = prepared.aggregator, prepared.inputs, list(keys.names)
+    state_names = prepared.state.fieldNames()
+
+    def states_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         for rows in buffered(batches, BUFFER_ROWS):
             if time is not None:
                 rows = rows.filter(rows[time].is_valid())  # noqa: PLW2901
@@ -219,13 +247,9 @@ def combine(
                 columns.append(rows[time].take(pa.array(starts[1:] - 1)))
             columns += [states[name] for name in state_names]
             cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
-            found = pa.table(cast, schema=out)
-            if packed is not None:
-                found = packed[1](found)
-            yield from found.combine_chunks().to_batches()
+            yield pa.table(cast, schema=out)
 
-    layout = schema if packed is None else packed[0]
-    return df.select(*[F.col(quoted(c)) for c in wanted]).mapInArrow(combine_batches, layout)
+    return states_of
 
 
 def update_states(aggregator: Aggregator, rows: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
@@ -326,14 +350,64 @@ def _merging_tasks(df: DataFrame) -> int:
 
 
 def aggregate_batch(
-    placed: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: str = "group_by"
+    placed: DataFrame,
+    keys: KeyColumns,
+    aggregator: Aggregator,
+    verb: str = "group_by",
+    *,
+    whole: bool = False,
 ) -> DataFrame:
-    """Combine, merge and finish over a batch frame whose rows are on their workers already."""
+    """Combine, merge and finish over a batch frame whose rows are on their workers already.
+
+    Parameters
+    ----------
+    placed, keys, aggregator, verb
+        The rows, and what is made of them.
+    whole
+        Whether every key is on one worker only, which can then finish it (`skewless.spark.forwarding`).
+    """
     prepared = Prepared(verb, placed, keys, aggregator)
+    fields = {f.name: f for f in placed.schema.fields}
+    kept = [fields[name] for name in keys.names]
+    if whole and not forwarding_fails(placed, keys, prepared):
+        return _finished_at_once(placed, keys, prepared, kept)
     combined = combine(placed, keys, prepared)
     if prepared.by_merge:
         # Adaptive execution sees few bytes and would merge them all in one task, whatever that takes.
         combined = combined.repartition(_merging_tasks(placed), *keys.columns)
     merged = combined.groupBy(*keys.columns).agg(*prepared.merged())
-    fields = {f.name: f for f in placed.schema.fields}
-    return prepared.finish(merged, [fields[name] for name in keys.names])
+    return prepared.finish(merged, kept)
+
+
+def forwarding_fails(df: DataFrame, keys: KeyColumns, prepared: Prepared) -> str:
+    """Return why a key that is whole is not finished where it is combined; empty if it is."""
+    kinds = [df.schema[name].dataType for name in keys.names]
+    return why_not(df.sparkSession, kinds, prepared.state.fields, prepared.aggregator)
+
+
+def _finished_at_once(
+    placed: DataFrame, keys: KeyColumns, prepared: Prepared, kept: list[StructField]
+) -> DataFrame:
+    zone = session_zone(placed.sparkSession)
+    schema = StructType([*kept, *prepared.result.fields])
+    out, names = arrow_schema(schema, zone), list(keys.names)
+    states_schema = StructType([*kept, *prepared.state.fields])
+    states_of = _combiner(states_schema, prepared, keys, None, None, zone)
+    aggregator, state_names = prepared.aggregator, prepared.state.fieldNames()
+    lists = "concat" in aggregator.merges.values()
+
+    def merge(states: pa.Table) -> pa.Table:
+        return fold(aggregator, states, names, lambda rows: _groups(rows, names, None, None))
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        states = held(states_of(batches), merge)
+        if states is None:
+            return
+        if lists:
+            states = merge(states)  # Spark's merge makes an empty list of none
+        results = aggregator.finish_groups(states.select(state_names))
+        columns = [*states.select(names).columns, *results.columns]
+        cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
+        yield from pa.table(cast, schema=out).combine_chunks().to_batches(_RESULT_ROWS)
+
+    return placed.select(*_read(keys, prepared)).mapInArrow(work, schema)

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from skewless.errors import DataError, ParameterError
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.aggregation import aggregate_batch, check_sample
+from skewless.spark.aggregation import Prepared, aggregate_batch, check_sample, forwarding_fails
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.auto import Choice, choose
 from skewless.spark.batch import Plan, place, plan, plan_auto, worker_of
@@ -74,6 +74,7 @@ class BatchGroups:
         self._pivoted: tuple[str, list[Any] | None] | None = None
         self._dealing = ""
         self._kept_whole = ""
+        self._finish = ""
         self._choice: Choice | None = None
 
     def agg(self, *aggregates: Column | dict[str, str]) -> DataFrame:
@@ -142,7 +143,16 @@ class BatchGroups:
             self._plan = self._choice.plan
         if LOCAL in (self._policy, self._choice and self._choice.policy):
             return checked
-        return aggregate_batch(self._placed(), self._keys, aggregator, "group_by")
+        whole = not needs_salt(self._planned().routing)
+        if whole:
+            prepared = Prepared("group_by", self._df, self._keys, aggregator)
+            fails = forwarding_fails(self._df, self._keys, prepared)
+            self._finish = f"behind a second shuffle, although no key is split: {fails}"
+            if not fails:
+                self._finish = (
+                    "where they are combined: no key is split, so none needs a second shuffle"
+                )
+        return aggregate_batch(self._placed(), self._keys, aggregator, "group_by", whole=whole)
 
     def pivot(self, column: str, values: list[Any] | None = None) -> BatchGroups:
         """Return the groups with a column per value of `column`, as ``GroupedData.pivot`` does.
@@ -250,7 +260,7 @@ class BatchGroups:
         """
         head = f"group_by({', '.join(self._keys.names)}): policy {self._policy!r}"
         if self._choice is not None:
-            return "\n".join([head, *_chosen(self._choice)])
+            return "\n".join([head, *_chosen(self._choice), *self._finish_lines()])
         if isinstance(self._policy, str):
             reason = f"  reason: {_REASONS[self._policy]}."
             if self._plan is None:
@@ -270,10 +280,14 @@ class BatchGroups:
             ),
             f"  dealing: {self._dealing}.",
             *self._whole_lines(),
+            *self._finish_lines(),
             *_costs(found),
             "  cost of the run: one more exchange of the rows before the aggregate.",
         ]
         return "\n".join(lines)
+
+    def _finish_lines(self) -> list[str]:
+        return [f"  states are finished {self._finish}."] if self._finish else []
 
     def _whole_lines(self) -> list[str]:
         if not self._kept_whole:

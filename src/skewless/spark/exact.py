@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from skewless.chunk import Chunk
 from skewless.errors import ParameterError
 from skewless.partitioners import CooperativeDalton
 from skewless.partitioners.base import Partitioner
@@ -204,8 +205,9 @@ class Task:
             if words is not None:
                 words[:] ^= np.uint64(number * 0x9E3779B97F4A7C15 % 2**64)
 
-    def route(self, keys: NDArray[np.uint64]) -> NDArray[np.int32]:
+    def route(self, keys: NDArray[Any]) -> NDArray[np.int32]:
         """Return the worker of each of the next rows."""
+        keys = Chunk(None, keys).key
         if self._agent is None:
             return self._policy.route(self._policy._next(keys))
         out = np.empty(len(keys), np.int32)
@@ -213,6 +215,13 @@ class Task:
         self._agent = drive(self._agent, _settings(self._policy), times, keys, out)
         self._tuples += len(keys)
         return out
+
+    @classmethod
+    def warm_up(cls, policy: Partitioner) -> None:
+        """Compile what a task needs, so that tasks on this machine find it in the cache of kernels."""
+        task = cls(copy.deepcopy(policy), 0, b"")
+        task.route(np.zeros(2, np.uint64))
+        task.message()
 
     def message(self) -> bytes | None:
         """Return the SYNC that ends the task, if the policy has one."""
@@ -278,7 +287,7 @@ def router(policy: Partitioner, folder: str | None) -> Callable[[Column, Column]
             if task is None:
                 begins_with = _published(folder, versions[0].as_py()) if folder else b""
                 task = Task(copy.deepcopy(policy), _task_number(), begins_with)
-            held = task.route(np.ascontiguousarray(hashes.to_numpy().view(np.uint64)))
+            held = task.route(hashes.to_numpy())
         if held is not None and task is not None:
             yield _routed(held, task.message())
 

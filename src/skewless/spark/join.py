@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 
 from skewless.costs import makespan
 from skewless.errors import DataError, ParameterError
-from skewless.join_plan import JoinPlan, plan_join
+from skewless.join_plan import JoinPlan, plan_join, plan_of_routing
+from skewless.routing import Routing
 from skewless.spark.batch import check_frame, default_workers
 from skewless.spark.join_counts import PairCounts, count_pairs
 from skewless.spark.join_keys import On, join_type, read_on
@@ -35,7 +36,7 @@ def join(
     on: On = None,
     how: str = "inner",
     *,
-    policy: str = AUTO,
+    policy: str | Routing = AUTO,
     workers: int | None = None,
     sample: float | None = None,
 ) -> DataFrame:
@@ -44,7 +45,7 @@ def join(
     Parameters
     ----------
     left, right
-        Batch frames.
+        Batch frames; with a `Routing` as policy also streams, of which one cannot count the keys before.
     on
         What ``DataFrame.join`` takes: a column name, several, or conditions. Conditions may hold more
         than equalities; rows are placed by the equalities.
@@ -53,7 +54,8 @@ def join(
         Spark's other names of them.
     policy
         ``"auto"`` (cut hot keys unless Spark's own join is as good), ``"split"`` (always cut what exceeds
-        a fair share), or ``"spark"``.
+        a fair share), ``"spark"``, or a `Routing` that says which keys to cut: their left rows are dealt
+        to its workers (the right ones for ``how="right"``), and those of the other side are copied.
     workers
         Number of tasks of the join; ``spark.sql.shuffle.partitions`` if left out.
     sample
@@ -69,7 +71,8 @@ def join(
     ParameterError
         `how`, `policy`, `workers` or `sample` is not known or out of range.
     DataError
-        A side is no batch frame, or lacks a column.
+        A side is no frame, or lacks a column; a side is a stream and no `Routing` was given; the
+        `Routing` cannot be had with this type of join.
 
     Notes
     -----
@@ -80,6 +83,10 @@ def join(
     A side whose unmatched rows are kept may be copied only where the other side is known to have the
     key, since then every copy's null row can be dropped; with a further condition it is not copied at
     all, nor is the left side of a semi or anti join. `Join` says what was decided.
+
+    A join of two streams keeps its rows as state, by key and cell; so a query must be restarted from its
+    checkpoint with the same `Routing` (`Routing.save` and `Routing.load`). Spark places the cells by
+    their hash, and a key cut into f cells may have two of them in one task.
 
     Examples
     --------
@@ -101,21 +108,23 @@ class Join:
         on: On = None,
         how: str = "inner",
         *,
-        policy: str = AUTO,
+        policy: str | Routing = AUTO,
         workers: int | None = None,
         sample: float | None = None,
     ) -> None:
         for df in (left, right):
             check_frame("join", df)
-            if df.isStreaming:
-                raise DataError(
-                    "join: takes batch frames; a streaming join keeps its state by Spark's own hash of "
-                    "the key, so its keys cannot be placed. Use left.join(right, ...)."
+        if not isinstance(policy, Routing):
+            if policy not in (AUTO, SPARK, SPLIT):
+                raise ParameterError(
+                    f"join: policy must be 'auto', 'split', 'spark' or a Routing, got {policy!r}."
                 )
-        if policy not in (AUTO, SPARK, SPLIT):
-            raise ParameterError(
-                f"join: policy must be 'auto', 'split' or 'spark', got {policy!r}."
-            )
+            if policy != SPARK and (left.isStreaming or right.isStreaming):
+                raise DataError(
+                    f"join: policy={policy!r} counts the keys of both sides, and a stream cannot be "
+                    "counted before it runs. Give policy=Routing(...) (one that a policy log holds, or "
+                    "of a batch of the same rows), or 'spark'."
+                )
         if workers is not None and (isinstance(workers, bool) or workers < 1):
             raise ParameterError(f"join: workers must be an int of at least 1, got {workers!r}.")
         if sample is not None and not 0 < sample <= 1:
@@ -123,7 +132,9 @@ class Join:
         self.how = join_type(how)
         self._left, self._right, self._on = left, right, on
         self._sample = sample
-        self.workers = default_workers(left, workers)
+        self.workers = (
+            policy.n_workers if isinstance(policy, Routing) else default_workers(left, workers)
+        )
         self.keys = read_on(left, right, on)  # names a missing column before Spark does
         self._plain = left.join(right, on, how)  # type: ignore[arg-type]
         self._plain.schema  # noqa: B018 - analyses the query on Connect too, before any job
@@ -143,7 +154,12 @@ class Join:
         """Return what was decided, why, and what it costs."""
         lines = [f"join ({self.how}): {self.reason}."]
         plan = self.plan
-        if plan is not None:
+        if plan is not None and not plan.loads.any():
+            parts = [
+                max(pair) for pair in zip(plan.rows.tolist(), plan.columns.tolist(), strict=True)
+            ]
+            lines.append(f"  plan: {len(parts)} listed keys, cut into {sum(parts)} parts in all.")
+        elif plan is not None:
             grids = [(a, b) for a, b in zip(plan.rows.tolist(), plan.columns.tolist(), strict=True)]
             cut = [f"{a} x {b}" for a, b in grids if a * b > 1]
             keys = "1 key" if len(cut) == 1 else f"{len(cut)} keys"
@@ -176,7 +192,9 @@ class Join:
 
     # -- what to do --------------------------------------------------------------------------------
 
-    def _decide(self, policy: str) -> str:
+    def _decide(self, policy: str | Routing) -> str:
+        if isinstance(policy, Routing):
+            return self._given(policy)
         if policy == SPARK:
             return "left to Spark, as asked for"
         if self.keys.why_not:
@@ -214,6 +232,25 @@ class Join:
                 "the heaviest key stays whole there"
             )
         return f"hot keys are cut, whatever Spark's adaptive execution would do{limit}"
+
+    def _given(self, routing: Routing) -> str:
+        """Take the keys that a routing splits; nothing is counted."""
+        streams = self._left.isStreaming or self._right.isStreaming
+        takes = (
+            ("inner", "left", "right") if streams else ("inner", "left", "right", "semi", "anti")
+        )
+        if self.how not in takes:
+            raise DataError(
+                f"join: how={self.how!r} cannot be cut by a Routing{' on streams' * streams}: it says "
+                "nothing of the keys that only one side has, and their rows would come once for each "
+                f"copy. Use {', '.join(map(repr, takes))}, or policy='spark'."
+            )
+        if self.keys.why_not:
+            raise DataError(f"join: no key to cut by the Routing: {self.keys.why_not}.")
+        cut_left = self.how != "right"
+        self.plan = plan_of_routing(routing, cut_left=cut_left)
+        sides = ("left", "right") if cut_left else ("right", "left")
+        return f"as the given routing says, {sides[0]} rows are dealt and {sides[1]} rows copied"
 
 
 def _seconds(plan: JoinPlan, kept_nulls: int, slots: int | None) -> tuple[float, float]:

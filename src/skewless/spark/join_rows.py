@@ -151,7 +151,9 @@ class Dealt:
         at, place = names["worker"] + suffix, names["cell"] + suffix
         rows = rows.withColumns({at: worker.cast("int"), place: cell.cast("int"), marker: copied})
         gone = [names["salt"], names["code"], *keys, *([names["cell"]] if suffix else [])]
-        return place_by(rows.drop(*gone), n, at)
+        placed = rows.drop(*gone)
+        # The state of a join of streams is placed by Spark, by the hash of worker, cell and key.
+        return placed if placed.isStreaming else place_by(placed, n, at)
 
 
 #: Ends the names of the right side's worker and cell where both are in the result.

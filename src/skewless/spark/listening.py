@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from skewless.operations.batch_metrics import Timing
+from skewless.spark.checkpoint import state_partitions, warning_of
 from skewless.spark.learning import Loop
 
 __all__ = ["follow"]
@@ -29,6 +30,7 @@ class _Listener(StreamingQueryListener):
 
     def __init__(self) -> None:
         self.loops: dict[str, Loop] = {}
+        self.partitions: dict[str, int] = {}
         self.lock = threading.Lock()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
@@ -46,12 +48,21 @@ class _Listener(StreamingQueryListener):
         progress = event.progress
         for name, metrics in (progress.observedMetrics or {}).items():
             if name in self.loops:
+                self.warn(name, progress.json)
                 self.learn(name, int(progress.batchId), metrics, Timing.of(progress.json))
 
     def end(self, run: str, error: str | None) -> None:
         """Note that a run of a query has ended."""
         for loop in list(self.loops.values()):
             loop.monitor.end(run, error)
+
+    def warn(self, name: str, progress: str) -> None:
+        """Warn once, of state that is not in as many partitions as the session asks for."""
+        wanted = self.partitions.pop(name, None)
+        if wanted is not None:
+            warning = warning_of(state_partitions(progress), wanted)
+            if warning:
+                _log.warning("skewless: %s", warning)
 
     def learn(
         self, name: str, batch: int, metrics: dict[str, Any], timing: Timing | None = None
@@ -103,8 +114,9 @@ class _JvmListener:
                     # Spark's own pickle of its own row, over the socket that PySpark trusts.
                     row = cloudpickle.loads(self._rows.toPyRow(metrics[name]))
                     # Its times and offsets as one text: one call, not one for each field.
-                    timing = Timing.of(progress.json())
-                    self.listener.learn(name, int(progress.batchId()), row, timing)
+                    text = progress.json()
+                    self.listener.warn(name, text)
+                    self.listener.learn(name, int(progress.batchId()), row, Timing.of(text))
         except Exception:  # noqa: BLE001 - whatever fails here must not reach the query
             _log.exception("skewless: a batch taught nothing")
 
@@ -144,4 +156,6 @@ def follow(session: SparkSession, name: str, loop: Loop) -> None:
         _listen(session, listener)
         # A program may end without stopping Spark; the JVM must not call into it any more.
         atexit.register(_leave, session, listener)
+    with contextlib.suppress(Exception):  # only a warning hangs on it
+        listener.partitions[name] = int(str(session.conf.get("spark.sql.shuffle.partitions")))
     listener.loops[name] = loop

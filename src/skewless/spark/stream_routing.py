@@ -144,6 +144,7 @@ class StreamRouting:
         assert isinstance(self.policy, Partitioner)  # noqa: S101 - checked when the mode was named
         assert isinstance(loop.policy, Partitioner)  # noqa: S101
         self.syncs = loop.syncs = exact.Syncs(loop.policy, str(self._estimates))
+        exact.Task.warm_up(self.policy)
         reads = None if self._estimates == "local" else folder
         route = exact.router(self.policy, reads)
         return (
