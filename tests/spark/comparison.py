@@ -38,8 +38,16 @@ def _close(a: object, b: object) -> bool:
     if isinstance(a, float) and isinstance(b, float):
         return math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12) or (math.isnan(a) and math.isnan(b))
     if isinstance(a, list) and isinstance(b, list):
+        if any(isinstance(each, float) for each in (*a, *b)):
+            return len(a) == len(b) and all(map(_close, sorted(a, key=_rank), sorted(b, key=_rank)))
         return Counter(map(repr, a)) == Counter(map(repr, b))
     return a == b
+
+
+def _rank(value: float | None) -> tuple[bool, bool, float]:
+    absent = value is None
+    nan = not absent and math.isnan(value)  # type: ignore[arg-type]
+    return absent, nan, 0.0 if absent or nan else value  # type: ignore[return-value]
 
 
 def partition_sizes(df: DataFrame) -> list[int]:
