@@ -73,8 +73,7 @@ class Calibration(NamedTuple):
             The folder does not exist.
         """
         path = Path(path)
-        if path.is_dir() or not path.absolute().parent.is_dir():
-            raise DataError(f"save: {str(path)!r} must be a file in a folder that exists.")
+        document.require_place("save:", path)
         body = {
             "costs": self.costs._asdict(),
             "jobs": [list(job) for job in self.jobs],

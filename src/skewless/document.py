@@ -15,7 +15,7 @@ from typing import Any
 
 from skewless.errors import DataError
 
-__all__ = ["ROUTING", "parse", "render", "write"]
+__all__ = ["ROUTING", "parse", "render", "require_place", "write"]
 
 #: Format and version of routing files.
 ROUTING = ("skewless.routing", 1)
@@ -37,6 +37,20 @@ def render(kind: str, version: int, body: dict[str, Any]) -> str:
     digest = hashlib.sha256(text.encode()).hexdigest()
     head = json.dumps({"format": kind, "version": version, "sha256": digest})
     return f'{head[:-1]}, "body": {text}}}\n'
+
+
+def require_place(what: str, path: Path) -> None:
+    """Raise `DataError`, which begins with `what`, unless a file can be put there: before any work.
+
+    Examples
+    --------
+    >>> require_place("save:", Path("nowhere/a.json"))
+    Traceback (most recent call last):
+        ...
+    skewless.errors.DataError: save: 'nowhere/a.json' must be a file in a folder that exists.
+    """
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise DataError(f"{what} {str(path)!r} must be a file in a folder that exists.")
 
 
 def write(path: Path, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from skewless.commands.progress import bar
-from skewless.errors import DataError
+from skewless.document import require_place
 
 __all__ = ["advise"]
 
@@ -43,10 +43,8 @@ def advise(
 ) -> None:
     """Count the keys of a file, and say what each policy would do about them."""
     for option, out in (("--html", html), ("--json", json_out)):
-        if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-            raise DataError(
-                f"advise: {option} {str(out)!r} must be a file in a folder that exists."
-            )
+        if out is not None:
+            require_place(f"advise: {option}", out)
     from skewless.commands.file_inspection import advise_file, plain
     from skewless.document import write
 

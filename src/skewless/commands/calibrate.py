@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skewless.commands.progress import bar
-from skewless.errors import DataError, MissingExtra, ParameterError
+from skewless.document import require_place
+from skewless.errors import MissingExtra, ParameterError
 
 if TYPE_CHECKING:
     from skewless.calibration import Calibration
@@ -45,8 +46,8 @@ def calibrate(
     if remote and slots is None:
         raise ParameterError("calibrate: --remote needs --slots: a server does not say how many.")
     path = out or default_path()
-    if path.is_dir() or (out is not None and not path.absolute().parent.is_dir()):
-        raise DataError(f"calibrate: --out {str(path)!r} must be a file in a folder that exists.")
+    if out is not None or path.is_dir():
+        require_place("calibrate: --out", path)
     try:
         from skewless.spark.calibration import calibrate as measure
         from skewless.spark.calibration import open_session

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from skewless.commands.progress import bar
+from skewless.document import require_place
 from skewless.errors import DataError, ParameterError, did_you_mean
 
 __all__ = ["app"]
@@ -113,10 +114,8 @@ def report(
     from skewless.experiments.page import save
 
     _check_folder("--out", out)
-    if html is not None and (html.is_dir() or not html.absolute().parent.is_dir()):
-        raise DataError(
-            f"experiment report: --html {str(html)!r} must be a file in a folder that exists."
-        )
+    if html is not None:
+        require_place("experiment report: --html", html)
     if not results.is_dir():
         raise DataError(
             f"experiment report: --results {str(results)!r} is no folder; "

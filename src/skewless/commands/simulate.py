@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from skewless.commands.progress import bar
+from skewless.document import require_place
 from skewless.errors import DataError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -79,10 +80,8 @@ def simulate(
 ) -> None:
     """Run policies on a stream with as many workers as you like, and compare what they sustain."""
     for option, out in (("--html", html), ("--json", json_out)):
-        if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
-            raise DataError(
-                f"simulate: {option} {str(out)!r} must be a file in a folder that exists."
-            )
+        if out is not None:
+            require_place(f"simulate: {option}", out)
     if html is not None:
         from skewless.report import simulation_page
     from skewless import simulator
