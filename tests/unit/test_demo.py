@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from skewless.demo.adapting import drift, elasticity, reaction
 from skewless.demo.follow import FollowedBy
 from skewless.demo.words import write_stream
 from skewless.report import demo_page, text
@@ -98,3 +100,34 @@ def test_a_table_scrolls_and_keeps_its_cells(kind: str) -> None:
     html = text.table(["a", "b"], [["1", "2"]], kind)
     assert html.count("<td>") == 2
     assert 'class="scroll"' in html
+
+
+def test_a_hot_key_is_cut_within_two_batches_and_whole_within_five(tmp_path: Path) -> None:
+    steps = drift(tmp_path, 4)
+    up, down = reaction(steps)
+    assert up is not None
+    assert down is not None
+    assert (up <= 2, down <= 5) == (True, True)
+    cut = [step for step in steps if step.workers_of_hot > 1]
+    assert max(step.max_over_mean for step in cut[:4]) < 1.25
+    assert max(step.hashed for step in steps) > 2
+
+
+def test_a_day_s_rate_takes_as_many_workers_as_it_needs(tmp_path: Path) -> None:
+    steps = elasticity(tmp_path, 4)
+    active = [step.active for step in steps]
+    assert min(active) < 3
+    assert max(active) == 4
+    assert sum(step.load > 1.1 for step in steps) <= 3
+    changes = [b - a for a, b in pairwise(active) if a != b]
+    assert all(abs(change) == 1 for change in changes)
+
+
+def test_the_curves_of_a_changing_stream_are_on_the_page(tmp_path: Path) -> None:
+    story = ("<b>drift</b>", "a & b", [("axis", [("<i>one</i>", [1.0, 2.0])])])
+    demo_page.write(tmp_path / "page.html", "lead", [], {}, [story])
+    content = (tmp_path / "page.html").read_text()
+    assert "&lt;b&gt;drift&lt;/b&gt;" in content
+    assert "a &amp; b" in content
+    assert "<b>drift" not in content
+    assert "<i>one" not in content

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from skewless.demo.acts import Exact, exact, worth_it
+from skewless.demo.adapting import HOT_BATCHES, drift, elasticity, reaction
 from skewless.demo.runs import BALANCED, HEADINGS, TASK_HEADINGS, Run, session
 from skewless.demo.words import WordStream, write_stream
 from skewless.keys import hash64
@@ -85,7 +86,8 @@ def tell_story(
                 [run.task_cells() for run in second],
             ),
         ]
-        demo_page.write(page, lead, acts, hot)
+        stories = _act_three(console, workers, folder), _act_four(console, workers, folder)
+        demo_page.write(page, lead, acts, hot, stories)
     finally:
         if spark is not None:
             spark.stop()
@@ -168,6 +170,62 @@ def _act_two(
         )
     console.print(_table([*HEADINGS, *TASK_HEADINGS], runs, [run.task_cells() for run in runs]))
     return runs
+
+
+def _act_three(console: Console, workers: int, folder: Path) -> demo_page.Story:
+    console.rule("3. drift: a key turns hot and cools again")
+    steps = drift(folder / "drift", workers)
+    up, down = reaction(steps)
+    text = (
+        "Made-up batches through the loop that steers a query: one key takes 60 % of the rows in "
+        f"batches {HOT_BATCHES.start} to {HOT_BATCHES.stop - 1} and none in the others. It was cut "
+        f"{_after(up)} after it turned hot, and whole again {_after(down)} after it cooled. A policy "
+        "learns from a batch when that batch is done."
+    )
+    console.print(text)
+    return (
+        "Drift: a key turns hot and cools again",
+        text,
+        [
+            ("workers of the key", [("workers of the key", [s.workers_of_hot for s in steps])]),
+            (
+                "max/mean",
+                [
+                    ("hash", [s.hashed for s in steps]),
+                    ("wrap_around", [s.max_over_mean for s in steps]),
+                ],
+            ),
+        ],
+    )
+
+
+def _after(n_batches: int | None) -> str:
+    if n_batches is None:
+        return "never"
+    return "one batch" if n_batches == 1 else f"{n_batches} batches"
+
+
+def _act_four(console: Console, workers: int, folder: Path) -> demo_page.Story:
+    console.rule("4. elasticity: the rate of a day on as many workers as it needs")
+    steps = elasticity(folder / "elasticity", workers)
+    active = [s.active for s in steps]
+    late = sum(s.load > 1 for s in steps)
+    text = (
+        f"The rate goes from a third of what {workers} workers take to nine tenths of it, and back; one "
+        f"key has a fifth of the rows. Algorithm 4 of Prompt kept {min(active)} to {max(active)} workers "
+        f"active, {sum(active) / len(active):.1f} in the mean; {late} of {len(steps)} batches took "
+        "longer than the trigger's interval. A batch takes as long as its fullest worker."
+    )
+    console.print(text)
+    return (
+        "Elasticity: as many workers as the rate needs",
+        text,
+        [
+            ("k rows", [("rows of the batch, thousands", [s.rows / 1000 for s in steps])]),
+            ("workers", [("active workers", active)]),
+            ("load", [("processing time over interval", [s.load for s in steps])]),
+        ],
+    )
 
 
 def _table(headings: Sequence[str], runs: Sequence[Run], more: Sequence[Sequence[str]]) -> Table:

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skewless.report.page import heatmaps, save
+from skewless.report.page import curves, heatmaps, save
 from skewless.report.text import section, table
 
-__all__ = ["Act", "Measured", "write"]
+__all__ = ["Act", "Measured", "Story", "write"]
 
 
 class Measured(Protocol):
@@ -33,12 +33,16 @@ class Measured(Protocol):
 #: (title, what it shows, headings, runs, further cells of each run).
 Act = tuple[str, str, Sequence[str], Sequence[Measured], Sequence[Sequence[str]]]
 
+#: (title, what it shows, curves by axis as `skewless.report.page.curves` takes them).
+Story = tuple[str, str, Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]]]
+
 
 def write(
     path: Path,
     lead: str,
     acts: Sequence[Act],
     hot: Mapping[str, Sequence[tuple[str, Mapping[int, float]]]],
+    stories: Sequence[Story] = (),
 ) -> None:
     """Write the page.
 
@@ -52,6 +56,8 @@ def write(
         (title, what it shows, headings, runs, further cells of each run).
     hot
         Per policy, (word, {worker: share}) of its hot words.
+    stories
+        What a policy does while a stream changes.
     """
     sections = []
     for title, text, headings, runs, more in acts:
@@ -70,6 +76,8 @@ def write(
             listed = ""
         note = f'<p class="soft">{html.escape(text)}</p>'
         sections.append(section(f"Hot words under {policy}", note, listed))
+    for title, text, lines in stories:
+        sections.append(section(title, f"<p>{html.escape(text)}</p>", curves(lines)))
     save(path, "skewless: words that would not fit one worker", lead, sections)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skewless.document import write
 from skewless.errors import MissingExtra
-from skewless.report.style import STYLE
+from skewless.report.style import COLOURS, STYLE
 
 try:
     import plotly.graph_objects as go
@@ -20,7 +20,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("The HTML report", "report", "plotly") from error
 
-__all__ = ["heatmaps", "library", "render", "save", "show"]
+__all__ = ["curves", "heatmaps", "library", "render", "save", "show"]
 
 
 def heatmaps(
@@ -64,6 +64,43 @@ def heatmaps(
     figure.update_layout(
         height=90 + 170 * len(panels),
         coloraxis={"cmin": 0, "cmax": top, "colorscale": scale, "colorbar": {"title": label}},
+    )
+    return show(figure)
+
+
+def curves(
+    panels: Sequence[tuple[str, Sequence[tuple[str, Sequence[float]]]]], step: str = "micro-batch"
+) -> str:
+    """Return line plots one above the other, over the same steps.
+
+    Parameters
+    ----------
+    panels
+        (label of the axis, its curves): each a name and one value per step.
+    step
+        What a step is.
+    """
+    figure = make_subplots(rows=len(panels), cols=1, shared_xaxes=True, vertical_spacing=0.09)
+    colours = iter(COLOURS)
+    for row, (label, lines) in enumerate(panels, start=1):
+        for name, values in lines:
+            figure.add_trace(
+                go.Scatter(
+                    x=list(range(len(values))),
+                    y=list(values),
+                    name=html.escape(name),
+                    mode="lines",
+                    line={"color": next(colours), "shape": "hv"},
+                    hovertemplate=f"{html.escape(name)}, {step} %{{x}}: %{{y:.2f}}<extra></extra>",
+                ),
+                row=row,
+                col=1,
+            )
+        figure.update_yaxes(title_text=label, rangemode="tozero", row=row, col=1)
+    figure.update_xaxes(title_text=step, row=len(panels), col=1)
+    figure.update_layout(
+        height=120 + 170 * len(panels),
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )
     return show(figure)
 

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from skewless.report.page import heatmaps, save, show
+from skewless.report.style import COLOURS
 from skewless.report.text import (
     paragraphs,
     section,
@@ -23,8 +24,6 @@ from skewless.simulator.result import Windows
 
 __all__ = ["write"]
 
-#: Colours that are told apart on light and dark paper, also by most who see no red or green.
-_COLOURS = ("#2b6cb0", "#d9572b", "#3a9d6e", "#b0892b", "#8a5cc2", "#4aa3c7", "#c2528b", "#7a869a")
 #: Most rows and columns of a heat map: more would be thinner than a pixel.
 _MOST_PANES, _MOST_WORKERS = 300, 200
 _HOT = 10
@@ -148,7 +147,7 @@ def _through_time(
 
 
 def _colour(i: int) -> str:
-    return _COLOURS[i % len(_COLOURS)]
+    return COLOURS[i % len(COLOURS)]
 
 
 def _over_mean(one: Simulation) -> NDArray[np.float64]:

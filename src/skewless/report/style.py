@@ -1,6 +1,9 @@
 """How every page looks, in light and dark, on a laptop and a phone."""
 
-__all__ = ["STYLE"]
+__all__ = ["COLOURS", "STYLE"]
+
+#: Of curves and bars, one after the other, on light and dark paper.
+COLOURS = ("#2b6cb0", "#d9572b", "#3a9d6e", "#b0892b", "#8a5cc2", "#4aa3c7", "#c2528b", "#7a869a")
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2330; --paper: #fff; --line: #d5dae3; --soft: #5b6577; }
