@@ -34,7 +34,7 @@ def batch(keys, weights):
 ROWS = st.lists(st.tuples(st.integers(-20, 20), st.integers(-3, 9)), max_size=60)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, derandomize=True, max_examples=60)
 @given(st.lists(ROWS, max_size=5), st.integers(0, 12))
 def test_a_task_lists_its_heaviest_keys_and_folds_the_others_into_buckets(batches, n_listed):
     made = [
@@ -185,7 +185,7 @@ def test_no_rows_gain_nothing():
     assert not gain_of(empty, Routing.hashing(3), COSTS).pays
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, derandomize=True, max_examples=40)
 @given(st.lists(st.integers(0, 500), min_size=1, max_size=80), st.integers(1, 6))
 def test_a_plan_is_never_promised_to_be_better_than_even(counts, n):
     counted = first(counts, rows=sum(counts) or 1)
