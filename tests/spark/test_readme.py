@@ -204,6 +204,22 @@ def test_every_example_of_the_page_on_streams_in_windows_runs(
         assert frame.columns == expected
 
 
+@pytest.mark.classic
+def test_the_example_of_the_page_on_batch_replay_runs(spark: SparkSession) -> None:
+    page = README.parent / "docs" / "replay.md"
+    host = F.when(F.col("id") % 4 == 0, F.lit("a.org")).otherwise(
+        F.concat(F.col("id") % 90, F.lit(".org"))
+    )
+    pages = spark.range(0, 2_000, 1, 20).select(host.alias("host"), F.col("id").alias("page"))
+    names: dict[str, object] = {"pages": pages}
+    exec(compile("\n".join(blocks(page)), str(page), "exec"), names)  # noqa: S102 - our own page
+    parsed = names["parsed"]
+    assert isinstance(parsed, DataFrame)
+    assert {(row.host, row.pages) for row in parsed.collect()} == {
+        (row[0], row[1]) for row in pages.groupBy("host").count().collect()
+    }
+
+
 def test_the_three_jobs_of_the_page_on_stateful_streams_equal_plain_python(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -27,19 +27,20 @@ def slots_asleep(slots: int) -> Any:
         return _KEPT[slots]
     try:
         from skewless.demo.runs import session
-        from skewless.spark.emulated import warm
+        from skewless.spark.emulated import running_master, warm
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pyspark":
             raise
         raise MissingExtra("skewless experiment run", "spark", str(error.name)) from error
     for other in list(_KEPT):
         _KEPT.pop(other).stop()
-    spark = session(slots)
-    if spark.sparkContext.master != f"local[{slots}]":
+    running = running_master()
+    if running is not None:
         raise DataError(
             f"experiment: needs a Spark of {slots} slots of its own, and this process has one on "
-            f"{spark.sparkContext.master}; stop that, or run the experiment by itself."
+            f"{running}; stop that, or run the experiment by itself."
         )
+    spark = session(slots)
     warm(spark, slots)
     _KEPT[slots] = spark
     return spark

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from skewless.routing import Routing
@@ -23,7 +23,7 @@ from skewless.spark.batch_groups import BatchGroups
 from skewless.spark.keys import resolve_keys
 from skewless.spark.versions import to_arrow
 
-__all__ = ["Run", "SortedWork", "run_job", "warm", "written"]
+__all__ = ["Run", "SortedWork", "run_job", "running_master", "warm", "written"]
 
 
 class SortedWork(Aggregator):
@@ -109,6 +109,12 @@ def run_job(groups: BatchGroups, n_workers: int, cost_us: float) -> Run:
     seconds = time.perf_counter() - begun
     loads = np.bincount(answer["task"].to_numpy(), answer["n"].to_numpy(), n_workers)
     return Run(seconds, loads.astype(np.int64), answer.drop_columns("task").sort_by("k"))
+
+
+def running_master() -> str | None:
+    """Return the master of the Spark that this process has; ``None`` if it has none."""
+    context = SparkContext._active_spark_context
+    return None if context is None else str(context.master)
 
 
 def warm(spark: SparkSession, slots: int) -> None:

@@ -1,0 +1,60 @@
+"""The rows that run on Spark, at a few hundred events: right answers and loads, no stray session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+import skewless
+from skewless.errors import DataError
+from skewless.experiments.dr import batch, ner
+from skewless.experiments.on_spark import slots_asleep
+from skewless.spark.emulated import run_job, warm, written
+
+
+@pytest.mark.classic
+def test_a_job_says_what_each_task_had_and_how_long_a_key_paused(spark, tmp_path) -> None:
+    rows = batch.events(500, 1.5, 2)
+    frame = written(spark, rows, tmp_path / "in", 5)
+    assert frame.rdd.getNumPartitions() == 5
+    routing = skewless.Routing(3, {}, [2, 0, 1, 2])
+    run = run_job(skewless.group_by(frame, "k", policy=routing), 3, 0.0)
+    times: dict[int, list[int]] = {}
+    for key, ts in zip(rows["k"].to_pylist(), rows["ts"].to_pylist(), strict=True):
+        times.setdefault(key, []).append(ts)
+    expected = []
+    loads: Counter[int] = Counter()
+    for key, own in sorted(times.items()):
+        own.sort()
+        pauses = [b - a for a, b in pairwise(own)]
+        expected.append({"k": key, "n": len(own), "longest": max(pauses, default=0)})
+    assert run.answer.to_pylist() == expected
+    placed = skewless.repartition(frame, "k", policy=routing)
+    for row in placed.selectExpr("spark_partition_id() AS at").collect():
+        loads[row.at] += 1
+    assert run.loads.tolist() == [loads[worker] for worker in range(3)]
+
+
+@pytest.mark.classic
+def test_both_ways_of_a_batch_and_of_a_stream_give_one_answer(spark) -> None:
+    load = batch.Load(400, 0.0, 4, 1)
+    found = batch.measure(spark, batch.events(400, 2.0, 0), load, 3)
+    assert [row["way"] for row in found] == ["hash", "dr"]
+    for row in found:
+        assert 1 <= row["max_over_mean"] <= 3
+        assert row["seconds"] > 0
+    few = ner.Load(120, 2, 0.0)
+    found = ner.measure(spark, ner.pages(few, 0), few, 2)
+    assert [row["way"] for row in found] == ["hash", "kip"]
+    assert found[0]["moved"] == 0
+    warm(spark, 1)
+
+
+@pytest.mark.classic
+def test_an_experiment_does_not_take_a_session_that_is_not_its_own(spark) -> None:
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    with pytest.raises(DataError, match=r"needs a Spark of 16 slots of its own.*one on local\[2\]"):
+        slots_asleep(16)
+    assert spark.conf.get("spark.sql.shuffle.partitions") == before
