@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 import skewless
 from skewless.errors import DataError
 from skewless.experiments.dr import batch, ner
+from skewless.experiments.ours import spark as ours
 from skewless.experiments.on_spark import slots_asleep
-from skewless.spark.emulated import run_job, warm, written
+from skewless.spark.emulated import run_job, task_seconds, warm, written
 
 
 @pytest.mark.classic
@@ -58,3 +60,21 @@ def test_an_experiment_does_not_take_a_session_that_is_not_its_own(spark) -> Non
     with pytest.raises(DataError, match=r"needs a Spark of 16 slots of its own.*one on local\[2\]"):
         slots_asleep(16)
     assert spark.conf.get("spark.sql.shuffle.partitions") == before
+
+
+@pytest.mark.classic
+def test_spark_s_own_job_and_ours_give_one_answer_and_tasks_take_as_long_as_they_sleep(
+    spark,
+) -> None:
+    shuffled = spark.conf.get("spark.sql.shuffle.partitions")
+    merging = spark.conf.get(ours._MERGING)
+    try:
+        found = ours.measure(spark, ours.Load(600, 0.0, 1, 1), 1.5, 2, 0)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", shuffled)
+        spark.conf.set(ours._MERGING, merging)
+    assert [row["way"] for row in found] == ["spark", "skewless", "even"]
+    seconds = task_seconds(spark, np.array([0] * 5 + [2] * 50), 4, 10_000.0)
+    assert seconds[0] >= 0.05
+    assert seconds[2] >= 0.5
+    assert len(seconds) == 4

@@ -359,7 +359,13 @@ class BatchGroups:
         self, rule: Policy | Routing, replay: Replay, aggregator: Aggregator | None = None
     ) -> Replayed:
         return replan(
-            self._df, self._keys, rule, replay, weight=self._weight, aggregator=aggregator
+            self._df,
+            self._keys,
+            rule,
+            replay,
+            weight=self._weight,
+            aggregator=aggregator,
+            strict=self._strict,
         )
 
     def _planned_whole(self) -> tuple[Plan, str]:

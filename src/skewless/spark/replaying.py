@@ -89,6 +89,7 @@ def replan(
     *,
     weight: Column | None = None,
     aggregator: Aggregator | None = None,
+    strict: bool = False,
 ) -> Replayed:
     """Return the policy's plan from the first tasks if its gain pays, else plain hashing.
 
@@ -104,6 +105,13 @@ def replan(
         What a row weighs; 1 if left out.
     aggregator
         Timed on some rows if `replay` does not say what a row costs.
+    strict
+        Refuse instead of counting all keys on Spark Connect.
+
+    Raises
+    ------
+    ParameterError
+        `strict`, on Spark Connect.
 
     Notes
     -----
@@ -113,6 +121,11 @@ def replan(
     if isinstance(policy, Routing):
         return Replayed(Plan(policy, None, 0.0, 0.0), None, None)
     if not hasattr(df, "_jdf"):
+        if strict:
+            raise ParameterError(
+                "group_by: replay= counts the first tasks, and Spark Connect does not say how many there "
+                "are; leave it out to count all keys."
+            )
         return Replayed(plan(df, keys, policy, weight=weight), None, None)
     first = first_tasks(df, keys, policy, replay, weight=weight)
     begun = time.perf_counter()
