@@ -11,8 +11,8 @@ import pytest
 import skewless
 from skewless.errors import DataError
 from skewless.experiments.dr import batch, ner
-from skewless.experiments.ours import spark as ours
 from skewless.experiments.on_spark import slots_asleep
+from skewless.experiments.ours import spark as ours
 from skewless.spark.emulated import run_job, task_seconds, warm, written
 
 

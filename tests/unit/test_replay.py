@@ -64,7 +64,9 @@ def test_a_task_of_many_rows_folds_what_it_holds_and_loses_nothing(monkeypatch):
     monkeypatch.setattr("skewless.spark.task_counts._HELD", 10)
     rng = np.random.default_rng(1)
     made = [rng.integers(0, 300, 50).tolist() for _ in range(40)]
-    [found] = counting(1_000, N_BUCKETS)(iter([batch(k, np.full(50, 0.5)) for k in made]))
+    [found] = counting(1_000, N_BUCKETS, whole=False)(
+        iter([batch(k, np.full(50, 0.5)) for k in made])
+    )
     [row] = found.to_pylist()
     exact = Counter(key for keys in made for key in keys)
     assert dict(zip(row["keys"], row["weights"], strict=True)) == {
@@ -74,9 +76,12 @@ def test_a_task_of_many_rows_folds_what_it_holds_and_loses_nothing(monkeypatch):
     assert row["tail"] == [0.0] * N_BUCKETS
 
 
-def test_an_empty_task_sends_empty_counts_of_the_right_types():
-    [found] = counting(4, N_BUCKETS)(iter([]))
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_empty_task_sends_empty_counts_of_the_right_types(whole):
+    [found] = counting(4, N_BUCKETS, whole=whole)(iter([]))
     assert found.to_pylist() == [{"rows": 0, "keys": [], "weights": [], "tail": [0] * N_BUCKETS}]
+    kind = pa.list_(pa.int64() if whole else pa.float64())
+    assert found.schema.field("weights").type == found.schema.field("tail").type == kind
 
 
 # Fraction, tasks, those counted.

@@ -176,7 +176,8 @@ def first_tasks(
     shuffled = "Exchange" in df._jdf.queryExecution().executedPlan().toString()
     begun = time.perf_counter()
     # The one way to run some tasks of a frame and not the others.
-    tasks = rows.mapInArrow(counting(listed, n_buckets), layout).rdd
+    count = counting(listed, n_buckets, whole=kind == "bigint")
+    tasks = rows.mapInArrow(count, layout).rdd
     of_tasks = tasks.getNumPartitions()
     n_tasks = replay.tasks(of_tasks)
     found: list[Any] = []

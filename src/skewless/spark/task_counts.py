@@ -79,7 +79,9 @@ class TaskCounts:
         return folded
 
 
-def counting(n_keys: int, n_buckets: int) -> Callable[[Any], Iterator[pa.RecordBatch]]:
+def counting(
+    n_keys: int, n_buckets: int, *, whole: bool = True
+) -> Callable[[Any], Iterator[pa.RecordBatch]]:
     """Return a function for ``mapInArrow``: from a task's batches to its counts, one row.
 
     Parameters
@@ -88,6 +90,8 @@ def counting(n_keys: int, n_buckets: int) -> Callable[[Any], Iterator[pa.RecordB
         Keys to list one by one.
     n_buckets
         Buckets of all others.
+    whole
+        Whether weights are int64; float64 if not.
 
     Examples
     --------
@@ -98,9 +102,8 @@ def counting(n_keys: int, n_buckets: int) -> Callable[[Any], Iterator[pa.RecordB
     """
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        counts, kind = TaskCounts(n_buckets), pa.int64()
+        counts, kind = TaskCounts(n_buckets), pa.int64() if whole else pa.float64()
         for batch in batches:
-            kind = batch.column(2).type
             if batch.num_rows:
                 counts.add(*(column.to_numpy() for column in batch.columns))
         rows, keys, weights, tail = counts.listed(n_keys)
