@@ -24,6 +24,7 @@ def figure_4(
             "way": way,
             "partitions": 35,
             "seconds": seconds[i],
+            "counting_s": 0.0,
             "max_over_mean": balance[i],
             "least": 1.0,
         }
@@ -63,6 +64,7 @@ def figure_5(hashed, dr):
             "partitions": over * batch.SLOTS,
             "way": way,
             "seconds": seconds[i],
+            "counting_s": 0.0,
             "max_over_mean": 1.0,
             "least": 1.0,
         }
@@ -91,7 +93,7 @@ def test_figure_5_is_judged_by_the_best_of_each(hashed, dr, outcome):
 
 @pytest.mark.parametrize(
     ("gains", "outcome"),
-    [((6, 5.5, 6.5), REPRODUCED), ((1.2, 1.4, 1.1), ORDERING_ONLY), ((6, 0.9, 6), NOT_REPRODUCED)],
+    [((6, 5.5), REPRODUCED), ((1.2, 1.4), ORDERING_ONLY), ((6, 0.9), NOT_REPRODUCED)],
 )
 def test_the_entities_are_judged_by_every_number_of_partitions(gains, outcome):
     rows = [

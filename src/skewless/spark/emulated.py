@@ -21,88 +21,24 @@ from pyspark import SparkContext, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skewless.policy import Policy
+from skewless.replay import Replay
 from skewless.routing import Routing
 from skewless.spark.aggregator import Aggregator
-from skewless.spark.batch import place
-from skewless.spark.batch_groups import BatchGroups
+from skewless.spark.batch import place, repartition
 from skewless.spark.keys import resolve_keys
-from skewless.spark.versions import to_arrow
+from skewless.spark.replaying import replan
 
 __all__ = [
     "Run",
-    "SortedWork",
     "Totals",
-    "run_job",
+    "plan_replay",
+    "run_sorted",
     "running_master",
     "task_seconds",
     "warm",
     "written",
 ]
-
-
-class SortedWork(Aggregator):
-    """Sort the events of each key by time, and work on each for so long, asleep.
-
-    Parameters
-    ----------
-    cost_us
-        Microseconds a row.
-
-    Notes
-    -----
-    The result says which task had the key, so that loads can be read from it: for policies that keep
-    keys whole.
-
-    Examples
-    --------
-    >>> work = SortedWork(0.0)
-    >>> events = pa.table({"ts": [30, 10, 20, 5]})
-    >>> work.update_groups(events, np.array([0, 3, 4])).to_pylist()
-    [{'n': 3, 'task': -1, 'longest': 10}, {'n': 1, 'task': -1, 'longest': 0}]
-    """
-
-    inputs: ClassVar = ("ts",)
-    state: ClassVar = "n long, task long, longest long"
-    result: ClassVar = "n long, task long, longest long"
-    merges: ClassVar = {"n": "sum", "task": "max", "longest": "max"}
-
-    def __init__(self, cost_us: float) -> None:
-        self.cost_us = cost_us
-
-    def create(self) -> dict[str, Any]:
-        """Return the state of no events."""
-        return {"n": 0, "task": -1, "longest": 0}
-
-    def update(self, state: dict[str, Any], rows: pa.Table) -> dict[str, Any]:
-        """Return the state after some events."""
-        found = self.update_groups(rows, np.array([0, rows.num_rows])).to_pylist()[0]
-        return {
-            "n": state["n"] + found["n"],
-            "task": max(state["task"], found["task"]),
-            "longest": max(state["longest"], found["longest"]),
-        }
-
-    def update_groups(self, rows: pa.Table, starts: NDArray[np.int64]) -> pa.Table:
-        """Return the events, the task and the longest pause of each group."""
-        n = np.diff(starts)
-        group = np.repeat(np.arange(len(n)), n)
-        ts = rows["ts"].to_numpy()
-        ts = ts[np.lexsort((ts, group))]
-        pause = np.diff(ts, prepend=ts[:1])
-        pause[starts[:-1]] = 0
-        longest = np.maximum.reduceat(pause, starts[:-1])
-        time.sleep(self.cost_us * 1e-6 * len(ts))
-        context = TaskContext.get()
-        task = -1 if context is None else context.partitionId()
-        return pa.table({"n": n, "task": np.full(len(n), task), "longest": longest})
-
-    def finish(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state."""
-        return state
-
-    def finish_groups(self, states: pa.Table) -> pa.Table:
-        """Return the states."""
-        return states
 
 
 class Totals(Aggregator):
@@ -171,20 +107,59 @@ class Run(NamedTuple):
     """A job that was run."""
 
     seconds: float
-    """Counting and planning, if the policy does, and the job itself."""
+    """Wall time: reading, routing, sorting, working."""
     loads: NDArray[np.int64]
     """int64, (n_workers,): rows of each task."""
-    answer: pa.Table
-    """Result, sorted by key."""
+    keys: int
+    """Keys of all tasks, added up: the number of keys if each is whole."""
+    pauses: int
+    """The longest pauses of all keys, added up."""
 
 
-def run_job(groups: BatchGroups, n_workers: int, cost_us: float) -> Run:
-    """Run `SortedWork` on the groups of a frame, by the column ``k``."""
+def run_sorted(frame: DataFrame, routing: Routing, cost_us: float) -> Run:
+    """Route events, sort those of each key by time, and work on them, asleep.
+
+    Parameters
+    ----------
+    frame
+        Events: a key ``k``, bigint, and a time ``ts``, bigint.
+    routing
+        Where keys go; whole.
+    cost_us
+        Microseconds a row.
+    """
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held = [(batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in batches]
+        n = n_keys = pauses = 0
+        if held:
+            keys, ts = (np.concatenate(column) for column in zip(*held, strict=True))
+            order = np.lexsort((ts, keys))
+            keys, ts, n = keys[order], ts[order], len(keys)
+            starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))[: len(keys)]
+            pause = np.diff(ts, prepend=ts[:1])
+            pause[starts] = 0
+            n_keys, pauses = len(starts), int(np.maximum.reduceat(pause, starts).sum()) if n else 0
+            time.sleep(cost_us * 1e-6 * n)
+        context = TaskContext.get()
+        task = -1 if context is None else context.partitionId()
+        found = {"task": [task], "n": [n], "keys": [n_keys], "pauses": [pauses]}
+        yield pa.RecordBatch.from_pydict(found)
+
     begun = time.perf_counter()
-    answer = to_arrow(groups.aggregate(SortedWork(cost_us)))
+    placed = repartition(frame.select("k", "ts"), "k", policy=routing)
+    tasks = placed.mapInArrow(work, "task long, n long, keys long, pauses long").collect()
     seconds = time.perf_counter() - begun
-    loads = np.bincount(answer["task"].to_numpy(), answer["n"].to_numpy(), n_workers)
-    return Run(seconds, loads.astype(np.int64), answer.drop_columns("task").sort_by("k"))
+    loads = np.zeros(routing.n_workers, np.int64)
+    for row in tasks:
+        loads[row.task] = row.n
+    return Run(seconds, loads, sum(r["keys"] for r in tasks), sum(r.pauses for r in tasks))
+
+
+def plan_replay(frame: DataFrame, policy: Policy, replay: Replay) -> tuple[Routing, float]:
+    """Return what batch replay takes for a policy, and the seconds of counting and planning."""
+    found = replan(frame, resolve_keys("replay", frame, ["k"]), policy, replay)
+    return found.plan.routing, found.plan.gather_s + found.plan.learn_s
 
 
 def task_seconds(
@@ -233,12 +208,8 @@ def running_master() -> str | None:
 
 
 def warm(spark: SparkSession, slots: int) -> None:
-    """Run the job once on even keys, for a second a task, so that every slot has its Python."""
-    even = spark.range(0, 20 * slots, 1, slots).selectExpr(f"id % {4 * slots} AS k", "id AS ts")
-    hashed = BatchGroups(
-        even, resolve_keys("warm", even, ["k"]), Routing.shuffling(slots), slots, ("k",)
-    )
-    run_job(hashed, slots, 50_000.0)
+    """Run a job of a task a slot, two seconds each, so that every slot has its Python."""
+    task_seconds(spark, np.arange(slots), slots, 2_000_000.0)
 
 
 def written(spark: SparkSession, rows: pa.Table, folder: Path, n_files: int) -> DataFrame:
