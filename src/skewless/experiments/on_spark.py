@@ -12,7 +12,7 @@ _KEPT: dict[int, Any] = {}
 
 
 def slots_asleep(slots: int) -> Any:
-    """Return a local Spark session with so many slots, each with its Python started.
+    """Return a local Spark session with so many slots.
 
     The session stays for the next cell, and ends with the process or when other slots are asked for.
 
@@ -27,7 +27,7 @@ def slots_asleep(slots: int) -> Any:
         return _KEPT[slots]
     try:
         from skewless.demo.runs import session
-        from skewless.spark.emulated import running_master, warm
+        from skewless.spark.emulated import running_master
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pyspark":
             raise
@@ -41,6 +41,5 @@ def slots_asleep(slots: int) -> Any:
             f"{running}; stop that, or run the experiment by itself."
         )
     spark = session(slots)
-    warm(spark, slots)
     _KEPT[slots] = spark
     return spark

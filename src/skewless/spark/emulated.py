@@ -1,14 +1,14 @@
 """Work that sleeps: many task slots on few cores, for experiments on a real Spark.
 
 A task that waits needs no core, so `local[32]` on two cores runs as 32 slots do, as long as what Spark
-and Python do around the work is small beside it.
+does around the work is small beside it. Where no function of Python's is looked at the JVM sleeps, as a
+Python per slot takes longer to start than the work lasts. Needs Spark 4.1 or newer.
 """
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyspark import SparkContext, TaskContext
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,9 +25,10 @@ from skewless.policy import Policy
 from skewless.replay import Replay
 from skewless.routing import Routing
 from skewless.spark.aggregator import Aggregator
-from skewless.spark.batch import place, repartition
+from skewless.spark.batch import place_by, worker_of
 from skewless.spark.keys import resolve_keys
 from skewless.spark.replaying import replan
+from skewless.spark.whole import with_worker
 
 __all__ = [
     "Run",
@@ -36,7 +37,6 @@ __all__ = [
     "run_sorted",
     "running_master",
     "task_seconds",
-    "warm",
     "written",
 ]
 
@@ -126,34 +126,34 @@ def run_sorted(frame: DataFrame, routing: Routing, cost_us: float) -> Run:
     routing
         Where keys go; whole.
     cost_us
-        Microseconds a row.
+        Microseconds a row; a key's milliseconds are rounded down.
     """
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        held = [(batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in batches]
-        n = n_keys = pauses = 0
-        if held:
-            keys, ts = (np.concatenate(column) for column in zip(*held, strict=True))
-            order = np.lexsort((ts, keys))
-            keys, ts, n = keys[order], ts[order], len(keys)
-            starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))[: len(keys)]
-            pause = np.diff(ts, prepend=ts[:1])
-            pause[starts] = 0
-            n_keys, pauses = len(starts), int(np.maximum.reduceat(pause, starts).sum()) if n else 0
-            time.sleep(cost_us * 1e-6 * n)
-        context = TaskContext.get()
-        task = -1 if context is None else context.partitionId()
-        found = {"task": [task], "n": [n], "keys": [n_keys], "pauses": [pauses]}
-        yield pa.RecordBatch.from_pydict(found)
-
     begun = time.perf_counter()
-    placed = repartition(frame.select("k", "ts"), "k", policy=routing)
-    tasks = placed.mapInArrow(work, "task long, n long, keys long, pauses long").collect()
+    worker, _ = worker_of(frame, resolve_keys("work", frame, ["k"]), routing)
+    placed, at = with_worker(frame.select("k", "ts"), worker, routing.n_workers)
+    sorted_events = placed.groupBy(at, "k").agg(F.sort_array(F.collect_list("ts")).alias("times"))
+    later, sooner = (f"slice(times, {first}, size(times) - 1)" for first in (2, 1))
+    worked = sorted_events.selectExpr(
+        at,
+        "size(times) AS n",
+        f"coalesce(array_max(zip_with({later}, {sooner}, (b, a) -> b - a)), 0) AS pause",
+        _asleep(f"size(times) * {cost_us / 1e3!r}"),
+    )
+    tasks = (
+        worked.groupBy(at)
+        .agg(F.sum("n"), F.count("asleep"), F.sum("pause"))  # counts what slept, so that all do
+        .collect()
+    )
     seconds = time.perf_counter() - begun
     loads = np.zeros(routing.n_workers, np.int64)
-    for row in tasks:
-        loads[row.task] = row.n
-    return Run(seconds, loads, sum(r["keys"] for r in tasks), sum(r.pauses for r in tasks))
+    for task, n, _, _ in tasks:
+        loads[task] = n
+    return Run(seconds, loads, sum(row[2] for row in tasks), sum(row[3] for row in tasks))
+
+
+def _asleep(ms: str) -> str:
+    """Return SQL that sleeps so many milliseconds, a bigint when rounded down, for each row."""
+    return f"reflect('java.lang.Thread', 'sleep', cast({ms} AS bigint)) AS asleep"
 
 
 def plan_replay(frame: DataFrame, policy: Policy, replay: Replay) -> tuple[Routing, float]:
@@ -181,23 +181,16 @@ def task_seconds(
     Returns
     -------
     numpy.ndarray
-        float64, (n_tasks,): seconds, from a task's start to its end as its Python sees them.
+        float64, (n_tasks,): seconds of the work, by the task's own clock.
     """
-
-    def timed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        begun = time.perf_counter()
-        n = sum(batch.num_rows for batch in batches)
-        time.sleep(cost_us * 1e-6 * n)
-        context = TaskContext.get()
-        task = -1 if context is None else context.partitionId()
-        spent = time.perf_counter() - begun
-        yield pa.RecordBatch.from_pydict({"task": [task], "seconds": [spent]})
-
     rows = spark.createDataFrame(pd.DataFrame({"task": tasks}), "task int")
-    found = place(rows, n_tasks, F.col("task")).mapInArrow(timed, "task long, seconds double")
+    counted = place_by(rows, n_tasks, "task").groupBy("task").agg(F.count(F.lit(1)).alias("n"))
+    clock = "cast(reflect('java.lang.System', 'nanoTime') AS bigint)"
+    work = _asleep(f"n * {cost_us / 1e3!r}")
+    timed = counted.selectExpr("task", f"{clock} AS begun", work, f"{clock} AS ended")
     seconds = np.zeros(n_tasks)
-    for row in found.collect():
-        seconds[row.task] = row.seconds
+    for row in timed.collect():
+        seconds[row.task] = (row.ended - row.begun) / 1e9
     return seconds
 
 
@@ -205,11 +198,6 @@ def running_master() -> str | None:
     """Return the master of the Spark that this process has; ``None`` if it has none."""
     context = SparkContext._active_spark_context
     return None if context is None else str(context.master)
-
-
-def warm(spark: SparkSession, slots: int) -> None:
-    """Run a job of a task a slot, two seconds each, so that every slot has its Python."""
-    task_seconds(spark, np.arange(slots), slots, 2_000_000.0)
 
 
 def written(spark: SparkSession, rows: pa.Table, folder: Path, n_files: int) -> DataFrame:
