@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         WChoices,
     )
     from skewless.planners import KIP, Mixed, OffGreedy, Prompt, Readj, Redist, Scan, WrapAround
+    from skewless.replay import Replay
     from skewless.routing import Routing
     from skewless.spark import (
         Aggregator,
@@ -62,6 +63,7 @@ __all__ = [
     "Prompt",
     "Readj",
     "Redist",
+    "Replay",
     "Routing",
     "Scan",
     "Shuffle",
@@ -109,6 +111,7 @@ _HOME = {
     "Redist": "skewless.planners",
     "Scan": "skewless.planners",
     "WrapAround": "skewless.planners",
+    "Replay": "skewless.replay",
     "Routing": "skewless.routing",
     "inspect": "skewless.inspection",
     "join": "skewless.spark.join",

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
+import random
 import re
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import skewless
+from tests.spark import streams
 from tests.spark.comparison import assert_same_groups, assert_same_rows, partition_sizes
 
 README = Path(__file__).parents[2] / "README.md"
@@ -195,3 +202,145 @@ def test_every_example_of_the_page_on_streams_in_windows_runs(
         assert isinstance(frame, DataFrame)
         assert frame.isStreaming
         assert frame.columns == expected
+
+
+@pytest.mark.classic
+def test_the_example_of_the_page_on_batch_replay_runs(spark: SparkSession) -> None:
+    page = README.parent / "docs" / "replay.md"
+    host = F.when(F.col("id") % 4 == 0, F.lit("a.org")).otherwise(
+        F.concat(F.col("id") % 90, F.lit(".org"))
+    )
+    pages = spark.range(0, 2_000, 1, 20).select(host.alias("host"), F.col("id").alias("page"))
+    names: dict[str, object] = {"pages": pages}
+    exec(compile("\n".join(blocks(page)), str(page), "exec"), names)  # noqa: S102 - our own page
+    parsed = names["parsed"]
+    assert isinstance(parsed, DataFrame)
+    assert {(row.host, row.pages) for row in parsed.collect()} == {
+        (row[0], row[1]) for row in pages.groupBy("host").count().collect()
+    }
+
+
+def test_the_three_jobs_of_the_page_on_stateful_streams_equal_plain_python(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    text = (README.parent / "docs" / "stateful.md").read_text()
+    part = text[text.index("## Three jobs") : text.index("## Which policies")]
+    (tmp_path / "part.md").write_text(part)
+    rng = random.Random(3)  # noqa: S311 - seeded on purpose
+    batches = [
+        [
+            {
+                "ts": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc)
+                + dt.timedelta(seconds=100 * batch + rng.randrange(-9, 100)),
+                "name": rng.choice(["a", "a", "a", "b", f"c{batch}"]),
+                "word": rng.choice(["Ada", "Bob", "in Paris", "Rome x", "none"]),
+            }
+            for _ in range(30)
+        ]
+        for batch in range(3)
+    ]
+    for number, rows in enumerate(batches):
+        streams.write(tmp_path / "in", pa.Table.from_pylist(rows), 1, first=number)
+    source = spark.readStream.schema("ts timestamp, name string, word string")
+    stream = source.option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
+    names: dict[str, Any] = {
+        "skewless": skewless,
+        "pa": pa,
+        "links": stream.selectExpr("name AS host", "word AS url"),
+        "pages": stream.selectExpr("name AS host", "word AS text"),
+        "clicks": stream.selectExpr("ts", "name AS user", "word AS event"),
+    }
+    examples = "\n".join(blocks(tmp_path / "part.md")).replace("/shared", str(tmp_path))
+    exec(compile(examples, "stateful.md", "exec"), names)  # noqa: S102 - our own page
+
+    found: dict[str, list[list[dict[str, Any]]]] = {}
+    for job in ("lists", "mentioned", "ordered"):
+        out = found.setdefault(job, [])
+        writer = names[job].writeStream.foreachBatch(
+            lambda frame, _, out=out: out.append([row.asDict() for row in frame.collect()])
+        )
+        writer = writer.option("checkpointLocation", str(tmp_path / f"{job}-checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(240)
+        assert len(out) == 3
+    assert [_sorted(rows) for rows in found["lists"]] == _fetched(batches)
+    assert [_sorted(rows) for rows in found["mentioned"]] == _mentioned(batches)
+    assert [_sorted(rows) for rows in found["ordered"]] == _in_order(batches)
+
+
+def _sorted(rows: list[dict[str, Any]]) -> list[str]:
+    naive = [
+        {
+            name: value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
+            for name, value in sorted(row.items())
+        }
+        for row in rows
+    ]
+    return sorted(map(repr, naive))
+
+
+def _by_name(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    return {name: [r for r in rows if r["name"] == name] for name in {r["name"] for r in rows}}
+
+
+def _fetched(batches: list[list[dict[str, Any]]]) -> list[list[str]]:
+    """At most two pages of each host and batch, the most linked first, none twice."""
+    done: set[tuple[str, str]] = set()
+    links: Counter[tuple[str, str]] = Counter()
+    expected = []
+    for rows in batches:
+        links.update((r["name"], r["word"]) for r in rows)
+        out = []
+        for host in _by_name(rows):
+            urls = [u for h, u in links if h == host and (h, u) not in done]
+            best = sorted(urls, key=lambda u: (-links[host, u], u))[:2]
+            done |= {(host, url) for url in best}
+            out += [{"host": host, "url": url} for url in best]
+        expected.append(_sorted(out))
+    return expected
+
+
+def _mentioned(batches: list[list[dict[str, Any]]]) -> list[list[str]]:
+    """The three most frequent names of each host that has rows in a batch, all batches so far."""
+    names = {"Ada": "Ada", "Bob": "Bob", "in Paris": "Paris", "Rome x": "Rome"}
+    counts: Counter[tuple[str, str]] = Counter()
+    expected = []
+    for rows in batches:
+        counts.update((r["name"], names[r["word"]]) for r in rows if r["word"] in names)
+        out = []
+        for host in _by_name(rows):
+            mine = [(-n, name) for (h, name), n in counts.items() if h == host]
+            out += [{"host": host, "entity": e, "n": -n} for n, e in sorted(mine)[:3]]
+        expected.append(_sorted(out))
+    return expected
+
+
+def _in_order(batches: list[list[dict[str, Any]]]) -> list[list[str]]:
+    """Events that are not late, a minute at a time, as soon as the minute is known to be over."""
+    late = dt.timedelta(seconds=10)
+    watermark = dt.datetime.min.replace(tzinfo=dt.timezone.utc)
+    held: list[dict[str, Any]] = []
+    expected = []
+    for rows in batches:
+        fresh = [r for r in rows if r["ts"] > watermark]
+        held += fresh
+        out = []
+        for name in {r["name"] for r in held}:
+            own = [r["ts"] for r in fresh if r["name"] == name]
+            due = min(_minute(r) for r in held if r["name"] == name)
+            known = max(own) - late if own else min(due, watermark)
+            mine = [r for r in held if r["name"] == name and _minute(r) <= known]
+            held = [r for r in held if r not in mine]
+            for end in {_minute(r) for r in mine}:
+                events = sorted((r["ts"], r["word"]) for r in mine if _minute(r) == end)
+                out += [
+                    {"user": name, "ends": end, "place": place, "ts": ts, "event": event}
+                    for place, (ts, event) in enumerate(events, 1)
+                ]
+        expected.append(_sorted(out))
+        watermark = max(watermark, max(r["ts"] for r in rows) - late)
+    return expected
+
+
+def _minute(row: dict[str, Any]) -> dt.datetime:
+    return row["ts"].replace(second=0, microsecond=0) + dt.timedelta(minutes=1)

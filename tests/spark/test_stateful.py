@@ -285,8 +285,12 @@ def test_every_example_of_the_page_runs(spark: SparkSession, tmp_path: Path) -> 
     )
     streams.write(tmp_path / "in", table, 1)
     schema = "ts timestamp, user string, event string, x double, y double"
+    stream = spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
     names: dict[str, Any] = {
-        "stream": spark.readStream.schema(schema).parquet(str(tmp_path / "in"))
+        "stream": stream,
+        "clicks": stream,  # the three jobs are run in test_readme.py
+        "links": stream.selectExpr("user AS host", "event AS url"),
+        "pages": stream.selectExpr("user AS host", "event AS text"),
     }
     source = "\n".join(blocks(page)).replace("/shared", str(tmp_path))
     source = source.replace("counted.state()", "query.awaitTermination(); counted.state()")

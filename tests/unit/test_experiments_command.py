@@ -48,7 +48,7 @@ def test_the_list_has_every_experiment_and_can_be_cut_to_a_paper(tmp_path):
 WRONG = [
     (["run"], ParameterError, "name at least one id, or a paper"),
     (["run", "pkg.tabel2"], ParameterError, "near are 'pkg.table2'"),
-    (["run", "prompt.example", "dr.fig5"], ParameterError, "'dr.fig5' needs Spark"),
+    (["run", "prompt.example", "dr.fig7"], ParameterError, "no experiment 'dr.fig7'"),
     (["run", "--paper", "dalten"], ParameterError, "no paper 'dalten' (did you mean 'dalton'?)"),
     (["list", "--paper", "x"], ParameterError, "no paper 'x'"),
     (["report", "--out", "d", "--results", "nowhere"], DataError, "'nowhere' is no folder"),

@@ -8,7 +8,8 @@ To add a row:
    on one core. The name of a cell holds its settings, because a kept cell goes by it. A cell
    returns rows: dictionaries of names to numbers, words or short lists (a few hundred numbers at
    most, as they are committed). Everything random goes by ``setting.seed``. Measure policies
-   on the simulator, or drive them as ``through_time.destinations`` does.
+   on the simulator, or drive them as ``through_time.destinations`` does; or on a Spark of many slots
+   on few cores (``on_spark.slots_asleep``), two minutes in all, with work that sleeps.
 3. ``judge(result)`` returns ``judged([...])`` of `ordering` and `number` checks. Each has the numbers
    in its words, and the words are true whether or not the check held.
 4. ``tabulate(result)`` returns a `Table` of at most some forty lines (``pivot`` helps), units in the

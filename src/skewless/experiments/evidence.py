@@ -35,7 +35,8 @@ another factor. *Not reproduced*: something else came out. Where data cannot be 
 named.
 
 Policies decide tuple by tuple or window by window as they do on Spark; throughput and latency are the
-simulator's, from the costs that a row names. Of our own experiments, *reproduced* says that the goal is
+simulator's, from the costs that a row names; seconds of a row that runs on a real Spark are wall time,
+with work that sleeps where the row says so. Of our own experiments, *reproduced* says that the goal is
 met.
 
 """

@@ -97,15 +97,15 @@ ROWS = (
         "prompt.fig11skew", "S, P", "highest stable rate against skew", "prompt.rates:FIG11SKEW"
     ),
     Listed("prompt.fig12", "S, P", "elasticity", "prompt.elastic:FIG12"),
-    Listed("prompt.fig13", "P", "times of the reduce tasks"),
+    Listed("prompt.fig13", "P", "times of the reduce tasks", "prompt.reduce_tasks:FIG13"),
     Listed("prompt.fig14", "S", "overhead of planning", "prompt.overhead:FIG14"),
     Listed("dr.fig2", "S", "balance against the number of partitions", "dr.balance:FIG2"),
     Listed("dr.fig3", "S", "balance and migration over batches", "dr.updates:FIG3"),
-    Listed("dr.fig4", "P", "balance and time against skew, batch"),
-    Listed("dr.fig5", "P", "time against the number of partitions"),
+    Listed("dr.fig4", "P", "balance and time against skew, batch", "dr.batch:FIG4"),
+    Listed("dr.fig5", "P", "time against the number of partitions", "dr.batch:FIG5"),
     Listed("dr.fig6", "S, P", "streaming throughput against skew", "dr.streaming:FIG6"),
     Listed("dr.crawl", "S, P", "fetch lists of a crawl, by host", "dr.crawl:CRAWL"),
-    Listed("dr.ner", "P", "a heavy function by host, in windows"),
+    Listed("dr.ner", "P", "a heavy function by host, in windows", "dr.ner:NER"),
     Listed(
         "dalton.fig1",
         "S",
@@ -144,7 +144,7 @@ ROWS = (
     Listed(
         "ours.scale", "S", "routing time and quality as workers and keys grow", "ours.scale:SCALE"
     ),
-    Listed("ours.spark", "P", "group-by on Spark, with and without skewless"),
+    Listed("ours.spark", "P", "group-by on Spark, with and without skewless", "ours.spark:SPARK"),
     Listed("ours.drift", "S", "recovery after the hot keys are replaced", "ours.drift:DRIFT"),
 )
 
@@ -183,7 +183,7 @@ def find(name: str) -> Experiment:
     Raises
     ------
     ParameterError
-        There is none by this name, nobody has written it yet, or it runs on Spark only.
+        There is none by this name, or nobody has written it yet.
 
     Examples
     --------
@@ -193,8 +193,8 @@ def find(name: str) -> Experiment:
     row = listed(name)
     if row.status == "needs Spark":
         raise ParameterError(
-            f"experiment: {name!r} needs Spark, and this command runs without; "
-            f"`skewless experiment list` shows what it can run."
+            f"experiment: {name!r} needs Spark, and nobody has written it yet; "
+            f"`skewless experiment list` shows what there is."
         )
     if not row.home:
         raise ParameterError(

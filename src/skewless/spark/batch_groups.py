@@ -11,7 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.errors import DataError, ParameterError
+from skewless.planners import WrapAround
 from skewless.policy import Policy
+from skewless.replay import Replay
 from skewless.routing import Routing
 from skewless.spark.aggregation import Prepared, aggregate_batch, check_sample, forwarding_fails
 from skewless.spark.aggregator import Aggregator
@@ -22,8 +24,10 @@ from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import read_function
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.order import order_sensitive
+from skewless.spark.plan_text import choice_lines, cost_lines, limit_lines, replay_lines
 from skewless.spark.policies import AUTO, LOCAL, SPARK
-from skewless.spark.whole import apply_whole, plan_whole, schema_of
+from skewless.spark.replaying import Replayed, found_loads, replan
+from skewless.spark.whole import apply_whole, plan_whole, schema_of, whole_rule
 
 __all__ = ["BatchGroups"]
 
@@ -39,6 +43,9 @@ _REASONS = {
     LOCAL: "asked for: rows are combined where they are, and only their states are shuffled; every "
     "task may hold a state of every key",
 }
+_REPLAYED = (
+    "chosen by 'auto': with replay=, what WrapAround plans from the first tasks, or plain hashing"
+)
 
 
 class BatchGroups:
@@ -61,6 +68,7 @@ class BatchGroups:
         *,
         weight: Column | None = None,
         strict: bool = False,
+        replay: Replay | None = None,
     ) -> None:
         self._df = df
         self._keys = keys
@@ -69,6 +77,9 @@ class BatchGroups:
         self._spelled = spelled
         self._weight = weight
         self._strict = strict
+        self._replay = replay
+        self._replayed: Replayed | None = None
+        self._replayed_whole: Replayed | None = None
         self._plan: Plan | None = None
         self._whole: tuple[Plan, str] | None = None
         self._pivoted: tuple[str, list[Any] | None] | None = None
@@ -136,7 +147,9 @@ class BatchGroups:
         checked = aggregate_batch(self._df, self._keys, aggregator, "group_by")
         if self._strict:
             check_sample(self._df, self._keys, aggregator, "group_by")
-        if self._policy == AUTO:
+        if self._replay is not None:
+            self._planned(aggregator)
+        elif self._policy == AUTO:
             self._choice = choose(
                 self._df, self._keys, aggregator, self._workers, weight=self._weight
             )
@@ -226,6 +239,8 @@ class BatchGroups:
 
         Raises
         ------
+        ParameterError
+            One of the two has ``replay=``.
         DataError
             `other` is no groups of a batch frame, or the keys do not fit.
         """
@@ -233,6 +248,10 @@ class BatchGroups:
             raise DataError(
                 f"cogroup: takes the groups of a batch frame, got {type(other).__name__}; write "
                 "group_by(other, key)."
+            )
+        if self._replay is not None or other._replay is not None:
+            raise ParameterError(
+                "cogroup: replay= plans from the first tasks of one frame, not of two; leave it out."
             )
         return CoGroups(self, other)
 
@@ -242,16 +261,8 @@ class BatchGroups:
         if self._policy == SPARK:
             return f"{head}\n  reason: asked for; Spark hashes every group to a task."
         found, reason = self._planned_whole()
-        lines = [head, f"  reason: {reason}.", *_costs(found)]
-        if found.histogram is not None and len(found.histogram) and found.histogram.total:
-            share = int(found.histogram.counts[0]) / found.histogram.total
-            fair = share * found.routing.n_workers
-            if fair > 1:
-                lines.append(
-                    f"  limit: the heaviest group is {fair:.1f} fair shares ({100 * share:.1f} % of "
-                    f"all) and cannot be split by a function; an Aggregator could."
-                )
-        return "\n".join(lines)
+        costs = self._cost_lines(found, self._replayed_whole)
+        return "\n".join([head, f"  reason: {reason}.", *costs, *limit_lines(found)])
 
     def explain(self) -> str:
         """Return the policy, why it is used, what it decided, and what that cost.
@@ -260,9 +271,9 @@ class BatchGroups:
         """
         head = f"group_by({', '.join(self._keys.names)}): policy {self._policy!r}"
         if self._choice is not None:
-            return "\n".join([head, *_chosen(self._choice), *self._finish_lines()])
+            return "\n".join([head, *choice_lines(self._choice), *self._finish_lines()])
         if isinstance(self._policy, str):
-            reason = f"  reason: {_REASONS[self._policy]}."
+            reason = f"  reason: {_REPLAYED if self._replayed else _REASONS[self._policy]}."
             if self._plan is None:
                 return f"{head}\n{reason}"
         else:
@@ -281,13 +292,21 @@ class BatchGroups:
             f"  dealing: {self._dealing}.",
             *self._whole_lines(),
             *self._finish_lines(),
-            *_costs(found),
+            *self._cost_lines(found, self._replayed),
             "  cost of the run: one more exchange of the rows before the aggregate.",
         ]
         return "\n".join(lines)
 
     def _finish_lines(self) -> list[str]:
         return [f"  states are finished {self._finish}."] if self._finish else []
+
+    def _cost_lines(self, found: Plan, replayed: Replayed | None) -> list[str]:
+        if replayed is None:
+            return cost_lines(found)
+        loads = None
+        if replayed.gain is not None:
+            loads = found_loads(self._df, self._keys, found.routing, weight=self._weight)
+        return replay_lines(replayed, loads)
 
     def _whole_lines(self) -> list[str]:
         if not self._kept_whole:
@@ -334,9 +353,14 @@ class BatchGroups:
         """Return the routing; ``None`` where rows stay where they are."""
         return None if self._policy == LOCAL else self._planned().routing
 
-    def _planned(self) -> Plan:
+    def _planned(self, aggregator: Aggregator | None = None) -> Plan:
         if self._plan is None:
             rule = self._policy
+            if self._replay is not None:
+                learner = WrapAround(self._workers) if isinstance(rule, str) else rule
+                self._replayed = self._replan(learner, self._replay, aggregator)
+                self._plan = self._replayed.plan
+                return self._plan
             if rule == SPARK:
                 rule = Routing.hashing(self._workers)
             if isinstance(rule, str):
@@ -345,7 +369,24 @@ class BatchGroups:
                 self._plan = plan(self._df, self._keys, rule, weight=self._weight)
         return self._plan
 
+    def _replan(
+        self, rule: Policy | Routing, replay: Replay, aggregator: Aggregator | None = None
+    ) -> Replayed:
+        return replan(
+            self._df,
+            self._keys,
+            rule,
+            replay,
+            weight=self._weight,
+            aggregator=aggregator,
+            strict=self._strict,
+        )
+
     def _planned_whole(self) -> tuple[Plan, str]:
+        if self._whole is None and self._replay is not None:
+            rule, reason = whole_rule(self._policy, self._workers, strict=self._strict)
+            self._replayed_whole = self._replan(rule, self._replay)
+            self._whole = self._replayed_whole.plan, reason
         if self._whole is None:
             self._whole = plan_whole(
                 self._df,
@@ -356,39 +397,3 @@ class BatchGroups:
                 strict=self._strict,
             )
         return self._whole
-
-
-def _chosen(choice: Choice) -> list[str]:
-    costs = choice.costs
-    lines = [
-        f"  reason: {choice.policy}, chosen by 'auto': {choice.reason}.",
-        (
-            f"  costs measured: update {costs.update_us:.3g} us a row, merge {costs.merge_us:.3g} us a "
-            f"fragment; it took {choice.measured_s:.2f} s."
-        ),
-    ]
-    if not choice.outcomes:
-        return [*lines, "  cost of the plan: none, keys were not counted."]
-    predicted = ", ".join(
-        f"{one.policy} {one.predicted_s:.3g} s (max/mean {one.max_over_mean:.2f}, "
-        f"{one.extra_fragments:,.0f} extra fragments)"
-        for one in choice.outcomes
-    )
-    return [*lines, f"  predicted: {predicted}.", *_costs(choice.plan)]
-
-
-def _costs(found: Plan) -> list[str]:
-    if found.histogram is None:
-        return ["  cost of the plan: none, the policy needs no counts."]
-    loads = found.routing.loads(found.histogram)
-    even = max(float(loads.mean()), 1.0)
-    return [
-        (
-            f"  balance expected: max/mean {float(loads.max()) / even:.2f} over the "
-            f"{found.histogram.total} rows counted."
-        ),
-        (
-            f"  cost of the plan: {found.gather_s:.2f} s to count the keys, "
-            f"{found.learn_s:.2f} s to plan on the driver."
-        ),
-    ]

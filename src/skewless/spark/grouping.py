@@ -12,6 +12,7 @@ from skewless.spark.batch_groups import BatchGroups
 from skewless.spark.elastic import ElasticLike, elastic_policy
 from skewless.spark.keys import resolve_keys
 from skewless.spark.policies import AUTO, PolicyLike, resolve_policy
+from skewless.spark.replaying import ReplayLike, replay_rule
 from skewless.spark.weights import weight_column
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def group_by(
     weight: str | Column | None = None,
     strict: bool = False,
     elastic: ElasticLike | None = None,
+    replay: ReplayLike | None = None,
 ) -> BatchGroups | StreamGroups:
     """Group rows by key columns; what is then computed equals plain Spark, whatever the policy.
 
@@ -54,6 +56,11 @@ def group_by(
         Streaming only: ``(fewest, most)`` active workers, or `ActiveWorkers` with an interval and
         thresholds; ``most`` is the number of workers. Batches that take nearly their interval
         activate one more, and short ones retire one.
+    replay
+        Batch only, with a policy that learns: the part of the input tasks whose rows are counted, or
+        `skewless.Replay` with what a row costs. The policy's plan is taken if the cost model says that
+        it gains more than routing those rows again takes; otherwise rows are hashed, and ``explain()``
+        says so. Left out, all rows are counted.
 
     Returns
     -------
@@ -63,7 +70,7 @@ def group_by(
     Raises
     ------
     ParameterError
-        The policy, the number of workers, or `state` cannot be used.
+        The policy, the number of workers, `state` or `replay` cannot be used.
     DataError
         A key column is missing or cannot be grouped by.
 
@@ -87,6 +94,11 @@ def group_by(
                 "group_by: weight= drives the plan of a batch frame; a streaming query balances rows. "
                 "Leave it out."
             )
+        if replay is not None:
+            raise ParameterError(
+                f"group_by: replay={replay!r} counts the first tasks of a batch frame; a streaming query "
+                "learns from batch to batch. Leave it out."
+            )
 
         return StreamGroups(df, columns, chosen, workers, state)
     if state is not None:
@@ -96,5 +108,12 @@ def group_by(
         )
     heavy = weight_column("group_by", df, weight)
     return BatchGroups(
-        df, columns, chosen, default_workers(df, workers), keys, weight=heavy, strict=strict
+        df,
+        columns,
+        chosen,
+        default_workers(df, workers),
+        keys,
+        weight=heavy,
+        strict=strict,
+        replay=replay_rule("group_by", replay, chosen),
     )

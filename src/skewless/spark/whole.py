@@ -20,7 +20,7 @@ from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import AUTO, LOCAL
 from skewless.spark.versions import require_form
 
-__all__ = ["apply_whole", "plan_whole", "schema_of", "whole_of", "with_worker"]
+__all__ = ["apply_whole", "plan_whole", "schema_of", "whole_of", "whole_rule", "with_worker"]
 
 
 def plan_whole(
@@ -39,6 +39,31 @@ def plan_whole(
     ParameterError
         ``"local"``; with `strict` any policy or saved routing that splits keys.
     """
+    rule, reason = whole_rule(policy, n_workers, strict=strict)
+    found = plan(df, keys, rule, weight=weight)
+    if policy == AUTO and found.histogram is not None:
+        hashing = Routing.hashing(n_workers)
+        if is_balanced(hashing, found.histogram):
+            reason = "chosen by 'auto': plain hashing is balanced within a tenth"
+            return found._replace(routing=hashing), reason
+    return found, reason
+
+
+def whole_rule(
+    policy: Policy | Routing | str, n_workers: int, *, strict: bool = False
+) -> tuple[Policy | Routing, str]:
+    """Return what places whole groups under a policy, and why it is that.
+
+    Raises
+    ------
+    ParameterError
+        ``"local"``; with `strict` any policy or saved routing that splits keys.
+
+    Examples
+    --------
+    >>> whole_rule("auto", 4)
+    (OffGreedy(4), "chosen by 'auto': heavy groups are placed first, each on the emptiest worker")
+    """
     if policy == LOCAL:
         raise ParameterError(
             "apply: policy 'local' combines parts of a group where they are, and a function takes "
@@ -46,7 +71,7 @@ def plan_whole(
         )
     if isinstance(policy, Routing):
         if not needs_salt(policy):
-            return plan(df, keys, policy), "asked for by policy="
+            return policy, "asked for by policy="
         if strict:
             raise ParameterError(
                 f"apply: the routing splits keys ({len(policy.split_keys)} listed ones), and a "
@@ -54,25 +79,19 @@ def plan_whole(
                 "strict=True out to fall back."
             )
         reason = "the routing splits keys; each stays whole where it has its greatest share"
-        return plan(df, keys, whole_of(policy)), reason
+        return whole_of(policy), reason
     if isinstance(policy, Policy):
         if not policy.splits_keys:
-            return plan(df, keys, policy, weight=weight), "asked for by policy="
+            return policy, "asked for by policy="
         if strict:
             raise ParameterError(
                 f"apply: {policy!r} splits keys, and a function takes whole groups; use OffGreedy "
                 "or another policy that keeps keys whole, or leave strict=True out to fall back."
             )
         whole = OffGreedy(policy.n_workers, seed=policy.seed)
-        found = plan(df, keys, whole, weight=weight)
-        return found, f"{policy!r} splits keys, which a function over whole groups forbids"
-    found = plan(df, keys, OffGreedy(n_workers), weight=weight)
-    if policy == AUTO and found.histogram is not None:
-        hashing = Routing.hashing(n_workers)
-        if is_balanced(hashing, found.histogram):
-            reason = "chosen by 'auto': plain hashing is balanced within a tenth"
-            return found._replace(routing=hashing), reason
-    return found, "chosen by 'auto': heavy groups are placed first, each on the emptiest worker"
+        return whole, f"{policy!r} splits keys, which a function over whole groups forbids"
+    reason = "chosen by 'auto': heavy groups are placed first, each on the emptiest worker"
+    return OffGreedy(n_workers), reason
 
 
 def whole_of(routing: Routing) -> Routing:
