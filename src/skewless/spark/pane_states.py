@@ -1,4 +1,4 @@
-"""The states of an aggregator in Python: merged as Spark or `merge` does it, subtracted where they can be.
+"""The states of an aggregator in Python: merged as Spark or `merge` does, subtracted where they can be.
 
 A query that keeps its own window state merges the panes of a key outside of Spark's aggregation, so the
 merges that Spark has by name are done here once more, with its rules for nulls and NaN.
