@@ -86,6 +86,12 @@ def _stateful(quick: bool) -> Any:
     return stateful.run(20_000, 3, 4) if quick else stateful.run()
 
 
+def _planned(quick: bool) -> Any:
+    from benchmarks.spark import planned
+
+    return planned.run(10_000, 4, 4, costs_us=(0.0,)) if quick else planned.run()
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -98,6 +104,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "predicted": _predicted,
     "joins": _joins,
     "stateful": _stateful,
+    "planned": _planned,
 }
 
 
