@@ -6,7 +6,7 @@ A count and a sum per key over tumbling windows of a Zipf stream whose hot key c
 * ``early``: from the counts that the batch before brought back, so that nothing is counted;
 * ``hash``: the same stages with plain hashing, nothing is counted or planned.
 
-Once with a cheap aggregator, where planning weighs most, and once with an emulated cost per row (the tasks
+Once with a cheap aggregator, where planning weighs most, and once with an emulated cost per row (tasks
 sleep), where balance shows in the time. The batches behind the first are looked at; all ways end with the
 same sums, which is checked. The papers bound planning by 5 % of the batch interval (Prompt, figure 14b).
 """

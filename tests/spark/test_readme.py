@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skewless.spark.planned_batches import PlannedStream, PlannedWriter
 from tests.spark.comparison import assert_same_groups, assert_same_rows, partition_sizes
 
 README = Path(__file__).parents[2] / "README.md"
@@ -195,3 +196,8 @@ def test_every_example_of_the_page_on_streams_in_windows_runs(
         assert isinstance(frame, DataFrame)
         assert frame.isStreaming
         assert frame.columns == expected
+    planned = names["planned"]
+    assert isinstance(planned, PlannedStream)
+    assert planned.schema.fieldNames() == columns["liked"]
+    assert "subtracted once" in planned.explain()
+    assert isinstance(names["writer"], PlannedWriter)
