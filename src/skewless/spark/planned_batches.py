@@ -138,12 +138,12 @@ class PlannedStream(Stateful):
         head = self._job.store.newest()
         if head is None or not head.records:
             return
-        before = head.records[-1].get("notes") or {}
-        if any(before.get(name) != value for name, value in notes.items()):
+        before = head.records[-1].get("notes")
+        if before and any(before[name] != value for name, value in notes.items()):
             raise DataError(
                 f"aggregate: folder {self._job.store.folder!r} holds the panes of windows of "
-                f"{before.get('size')} us by {before.get('slide')} us, but the query has {notes['size']} "
-                f"us by {notes['slide']} us; keep the windows, or start anew in a new folder."
+                f"{before['size']} us by {before['slide']} us, but the query has {notes['size']} us by "
+                f"{notes['slide']} us; keep the windows, or start anew in a new folder."
             )
 
     def _planned(
