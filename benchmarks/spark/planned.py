@@ -61,9 +61,9 @@ class Sums(skewless.Aggregator):
 
 
 def run(
-    rows: int = 200_000,
-    n_batches: int = 8,
-    workers: int = 8,
+    rows: int = 100_000,
+    n_batches: int = 7,
+    workers: int = 4,
     keys: int = 20_000,
     exponent: float = 1.2,
     costs_us: tuple[float, ...] = (0.0, 40.0),
@@ -73,13 +73,15 @@ def run(
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as name:
         folder = Path(name)
         truth = _write(folder / "in", rows, n_batches, keys, exponent, seed)
+        _write(folder / "warm", rows // 4, 2, keys, exponent, seed)
         spark = _session(folder, workers)
         found = []
         try:
-            _measure(spark, folder, "warm", "whole", 0.0, workers, None)
+            _measure(spark, folder / "warm", folder / "of-warm", "whole", 0.0, workers)
             for cost_us in costs_us:
                 for way in WAYS:
-                    one = _measure(spark, folder, way, way, cost_us, workers, truth)
+                    home = folder / f"{way}-{cost_us:g}"
+                    one = _measure(spark, folder / "in", home, way, cost_us, workers, truth)
                     found.append({"way": way, "cost_us": cost_us, **one})
                     _print(found[-1])
         finally:
@@ -137,17 +139,16 @@ def _session(folder: Path, workers: int) -> SparkSession:
 
 def _measure(
     spark: SparkSession,
-    folder: Path,
-    name: str,
+    source: Path,
+    home: Path,
     way: str,
     cost_us: float,
     workers: int,
-    truth: dict[int, int] | None,
+    truth: dict[int, int] | None = None,
 ) -> dict[str, Any]:
-    home = folder / f"{name}-{cost_us:g}"
     home.mkdir()
-    source = spark.readStream.schema("ts timestamp, k long, v long")
-    stream = source.option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
+    reader = spark.readStream.schema("ts timestamp, k long, v long")
+    stream = reader.option("maxFilesPerTrigger", 1).parquet(str(source))
     policy = Routing.hashing(workers) if way == "hash" else skewless.Prompt(workers)
     groups = skewless.group_by(stream, "k", policy=policy, state=str(home / "state"))
     windows = groups.window("ts", "1 hour", watermark="10 seconds", mode="planned")
