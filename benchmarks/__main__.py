@@ -92,6 +92,12 @@ def _streaming(quick: bool) -> Any:
     return streaming.run(200_000, 8_000, rounds=1) if quick else streaming.run()
 
 
+def _planned(quick: bool) -> Any:
+    from benchmarks.spark import planned
+
+    return planned.run(10_000, 4, 4, costs_us=(0.0,)) if quick else planned.run()
+
+
 BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "keys": _keys,
     "policies": _policies,
@@ -105,6 +111,7 @@ BENCHMARKS: dict[str, Callable[[bool], Any]] = {
     "joins": _joins,
     "stateful": _stateful,
     "streaming": _streaming,
+    "planned": _planned,
 }
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import skewless
+from skewless.spark.planned_batches import PlannedStream, PlannedWriter
 from tests.spark import streams
 from tests.spark.comparison import assert_same_groups, assert_same_rows, partition_sizes
 
@@ -202,6 +203,11 @@ def test_every_example_of_the_page_on_streams_in_windows_runs(
         assert isinstance(frame, DataFrame)
         assert frame.isStreaming
         assert frame.columns == expected
+    planned = names["planned"]
+    assert isinstance(planned, PlannedStream)
+    assert planned.schema.fieldNames() == columns["liked"]
+    assert "subtracted once" in planned.explain()
+    assert isinstance(names["writer"], PlannedWriter)
 
 
 @pytest.mark.classic

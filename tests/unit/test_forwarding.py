@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from skewless.spark.aggregation import _groups
+from skewless.spark.aggregation import sorted_groups
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.forwarding import fold, held, why_not
 
@@ -74,7 +74,7 @@ def table(*rows: tuple) -> pa.Table:
 
 
 def folded(states: pa.Table) -> dict:
-    merged = fold(Many(), states, ["k"], lambda rows: _groups(rows, ["k"], None, None))
+    merged = fold(Many(), states, ["k"], lambda rows: sorted_groups(rows, ["k"], None, None))
     assert merged.schema == SCHEMA
     return {row.pop("k"): row for row in merged.to_pylist()}
 
@@ -123,7 +123,7 @@ def test_states_of_many_buffers_are_merged_as_they_grow() -> None:
 
     def merge(states: pa.Table) -> pa.Table:
         merges.append(states.num_rows)
-        return fold(Many(), states, ["k"], lambda rows: _groups(rows, ["k"], None, None))
+        return fold(Many(), states, ["k"], lambda rows: sorted_groups(rows, ["k"], None, None))
 
     found = held(iter(tables), merge)
     assert found is not None

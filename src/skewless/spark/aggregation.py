@@ -35,6 +35,7 @@ __all__ = [
     "combine",
     "first_groups",
     "forwarding_fails",
+    "sorted_groups",
     "update_states",
 ]
 
@@ -101,6 +102,24 @@ class Prepared:
         if where is not None:
             parts = F.when(where, parts)  # a list leaves nulls out
         return [*native, F.collect_list(parts).alias(_PARTS)]
+
+    def joined(self, merged: DataFrame) -> DataFrame:
+        """Return a merged frame with one state for each list of what Python merges."""
+        if not self.by_merge:
+            return merged
+        names = {f.name for f in self.state.fields}
+        kept = [f for f in merged.schema.fields if f.name not in {*names, _PARTS}]
+        schema = StructType([*kept, *self.state.fields])
+        aggregator, parts = self.aggregator, [f.name for f in self.by_merge]
+        out = arrow_schema(schema, session_zone(merged.sparkSession))
+
+        def join_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                if batch.num_rows:
+                    states = _with_merged(aggregator, pa.Table.from_batches([batch]), parts)
+                    yield from states.select(out.names).cast(out).combine_chunks().to_batches()
+
+        return merged.mapInArrow(join_batches, schema)
 
     def finish(self, merged: DataFrame, kept: Sequence[StructField]) -> DataFrame:
         """Return the `kept` columns of a merged frame and the result columns."""
@@ -237,7 +256,7 @@ def _combiner(
                 rows = rows.filter(rows[time].is_valid())  # noqa: PLW2901
             if rows.num_rows == 0:
                 continue
-            order, starts = _groups(rows, names, time, pane_us)
+            order, starts = sorted_groups(rows, names, time, pane_us)
             rows = rows.take(pa.array(order))  # noqa: PLW2901
             states = update_states(aggregator, rows.select(inputs), starts)
             first = rows.select(names).take(pa.array(starts[:-1]))
@@ -277,7 +296,7 @@ def buffered(batches: Iterator[pa.RecordBatch], n_rows: int) -> Iterator[pa.Tabl
         yield pa.Table.from_batches(held)
 
 
-def _groups(
+def sorted_groups(
     rows: pa.Table, keys: list[str], time: str | None, pane_us: int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return an order that sorts rows by (pane, key, time), and where each (pane, key) starts."""
@@ -339,7 +358,7 @@ def first_groups(
     rows = to_arrow(df.select(*[F.col(quoted(c)) for c in wanted]).limit(_SAMPLE_ROWS))
     if rows.num_rows == 0:
         return prepared.aggregator, rows.select(prepared.inputs), np.zeros(1, np.int64)
-    order, starts = _groups(rows, list(keys.names), None, None)
+    order, starts = sorted_groups(rows, list(keys.names), None, None)
     return prepared.aggregator, rows.take(pa.array(order)).select(prepared.inputs), starts
 
 
@@ -397,7 +416,7 @@ def _finished_at_once(
     lists = "concat" in aggregator.merges.values()
 
     def merge(states: pa.Table) -> pa.Table:
-        return fold(aggregator, states, names, lambda rows: _groups(rows, names, None, None))
+        return fold(aggregator, states, names, lambda rows: sorted_groups(rows, names, None, None))
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         states = held(states_of(batches), merge)

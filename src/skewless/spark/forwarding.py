@@ -8,12 +8,10 @@ the last digit, what Spark's aggregates give.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from decimal import localcontext
 from functools import reduce
 from itertools import chain, pairwise
-from operator import and_, or_, xor
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from skewless.spark.aggregator import Aggregator
+from skewless.spark.pane_states import MERGES
 
 __all__ = ["fold", "held", "why_not"]
 
@@ -139,23 +138,7 @@ def _merged(merge: str, values: list[Any]) -> Any:
         with localcontext() as context:
             context.prec = _DIGITS
             return sum(known[1:], known[0])
-    if merge in ("min", "max"):
-        # NaN is above all numbers.
-        return (min if merge == "min" else max)(known, key=_as_spark_orders)
-    return reduce(_BITS[merge], known)
-
-
-def _as_spark_orders(value: Any) -> tuple[bool, Any]:
-    return isinstance(value, float) and math.isnan(value), value
-
-
-_BITS: dict[str, Callable[[Any, Any], Any]] = {
-    "bit_and": and_,
-    "bit_or": or_,
-    "bit_xor": xor,
-    "bool_and": and_,
-    "bool_or": or_,
-}
+    return reduce(MERGES[merge], known)
 
 
 def held(tables: Iterator[pa.Table], merge: Callable[[pa.Table], pa.Table]) -> pa.Table | None:

@@ -48,8 +48,9 @@ def group_by(
     state
         Streaming only: folder for the policy's files, on storage that driver and executors share.
     weight
-        Batch only: what a plan balances instead of rows: the name of a numeric column, a numeric
-        expression, or ``"bytes"`` for the estimated size of the rows.
+        What a plan balances instead of rows: the name of a numeric column, a numeric expression, or
+        ``"bytes"`` for the estimated size of the rows. On a stream only with
+        ``window(..., mode="planned")``.
     strict
         Batch only: refuse, instead of falling back, where a policy cannot be used as it is.
     elastic
@@ -89,18 +90,13 @@ def group_by(
     if df.isStreaming:
         from skewless.spark.streaming import StreamGroups
 
-        if weight is not None:
-            raise ParameterError(
-                "group_by: weight= drives the plan of a batch frame; a streaming query balances rows. "
-                "Leave it out."
-            )
         if replay is not None:
             raise ParameterError(
                 f"group_by: replay={replay!r} counts the first tasks of a batch frame; a streaming query "
                 "learns from batch to batch. Leave it out."
             )
-
-        return StreamGroups(df, columns, chosen, workers, state)
+        heavy = weight_column("group_by", df, weight)
+        return StreamGroups(df, columns, chosen, workers, state, heavy)
     if state is not None:
         raise ParameterError(
             f"group_by: state={state!r} keeps what a streaming query learns between batches, but "

@@ -42,7 +42,7 @@ from skewless.state_store.storage import Storage
 from skewless.state_store.store import StateStore
 from skewless.state_store.update import read_update
 
-__all__ = ["Stateful", "StatefulWriter", "read_state", "stateful"]
+__all__ = ["Stateful", "StatefulWriter", "read_state", "run_workers", "stateful"]
 
 _HASH, _PLACE, _WORKER = "__skewless_hash", "__skewless_place", "__skewless_worker"
 
@@ -250,6 +250,9 @@ def _timing(
 class Stateful:
     """A stateful stream; `writeStream` runs it."""
 
+    verb = "stateful"
+    """Opens an error's sentence."""
+
     def __init__(
         self,
         df: DataFrame,
@@ -300,37 +303,57 @@ class Stateful:
     ) -> None:
         """Run one micro-batch: what ``foreachBatch`` calls."""
         session = batch_df.sparkSession
-        query = _query_id(session, checkpoint)
-        job = self._job if self._scaling is None else self._scaling.begin(self._job)
-        manifest = run_batch(job, query, batch, self._execute(batch_df))
+        manifest = self._commit(batch_df, _query_id(session, checkpoint), batch)
         if sink is not None:
-            sink(_output(session, job.store.storage, manifest, self.schema), batch)
+            sink(_output(session, self._job.store.storage, manifest, self.schema), batch)
         if self._scaling is not None:
             self._scaling.finish(manifest)
 
+    def _commit(self, batch_df: DataFrame, query: str, batch: int) -> Manifest:
+        """Run the batch up to its commit."""
+        job = self._job if self._scaling is None else self._scaling.begin(self._job)
+        return run_batch(job, query, batch, self._execute(batch_df))
+
     def _execute(self, batch_df: DataFrame) -> Callable[[Task], Iterable[Receipt]]:
         def execute(task: Task) -> Iterable[Receipt]:
-            n = task.routing.n_workers
-            names = [F.col(quoted(name)) for name in self._df.columns]
-            rows = batch_df.select(
-                *names,
-                self._keys.hash.alias(_HASH),
-                F.monotonically_increasing_id().alias(_PLACE),
-                routing_column(task.routing, self._keys.hash_sql, None).alias(_WORKER),
-            )
-            # One row for each worker, so that each has a task, with rows or without.
-            seats = batch_df.sparkSession.range(0, n, 1, 1).select(
-                *(F.lit(None).cast(f.dataType).alias(f.name) for f in self._df.schema),
-                F.lit(None).cast("bigint").alias(_HASH),
-                F.lit(-1).cast("bigint").alias(_PLACE),
-                F.col("id").cast("int").alias(_WORKER),
-            )
-            placed = place(rows.union(seats), n, F.col(_WORKER))
-            ordered = placed.sortWithinPartitions(*self._order, _PLACE)
-            found = ordered.mapInArrow(_stepper(task), "receipt string").collect()
-            return [Receipt.parse(row["receipt"]) for row in found]
+            return run_workers(batch_df.select(*names), self._keys, task, self._order)
 
+        names = [F.col(quoted(name)) for name in self._df.columns]
         return execute
+
+
+def run_workers(
+    rows: DataFrame, keys: KeyColumns, task: Task, order: Sequence[Column]
+) -> list[Receipt]:
+    """Run the part of each worker of a batch; return what they did.
+
+    Parameters
+    ----------
+    rows
+        Input rows; each goes to the owner of its key.
+    keys, task
+        Key columns, and what the workers are told.
+    order
+        The order in which a worker sees its rows; ties in the order of `rows`.
+    """
+    n = task.routing.n_workers
+    hashed = rows.select(
+        *[F.col(quoted(name)) for name in rows.columns],
+        keys.hash.alias(_HASH),
+        F.monotonically_increasing_id().alias(_PLACE),
+        routing_column(task.routing, keys.hash_sql, None).alias(_WORKER),
+    )
+    # One row for each worker, so that each has a task, with rows or without.
+    seats = rows.sparkSession.range(0, n, 1, 1).select(
+        *(F.lit(None).cast(f.dataType).alias(f.name) for f in rows.schema),
+        F.lit(None).cast("bigint").alias(_HASH),
+        F.lit(-1).cast("bigint").alias(_PLACE),
+        F.col("id").cast("int").alias(_WORKER),
+    )
+    placed = place(hashed.union(seats), n, F.col(_WORKER))
+    ordered = placed.sortWithinPartitions(*order, _PLACE)
+    found = ordered.mapInArrow(_stepper(task), "receipt string").collect()
+    return [Receipt.parse(row["receipt"]) for row in found]
 
 
 def _stepper(task: Task) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -511,12 +534,14 @@ class StatefulWriter:
         checkpoint = self._options.get("checkpointLocation")
         if checkpoint is None:
             raise ParameterError(
-                "stateful: set .option('checkpointLocation', ...): batches are committed by its ids."
+                f"{self._stream.verb}: set .option('checkpointLocation', ...): batches are committed by "
+                "its ids."
             )
         folder = path or self._sink_options.pop("path", None)
         if (folder is None) == (self._sink is None) and self._format != "noop":
             raise ParameterError(
-                "stateful: give foreachBatch(function), start(path) or format('noop'): one of them."
+                f"{self._stream.verb}: give foreachBatch(function), start(path) or format('noop'): one "
+                "of them."
             )
         sink = self._sink if folder is None else self._to_folder(str(folder))
         stream = self._stream

@@ -7,9 +7,9 @@ are untouched. The policy is a scalar subquery that Spark evaluates anew in ever
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 
 from skewless.errors import DataError, ParameterError
@@ -22,6 +22,7 @@ from skewless.spark.stream_routing import StreamRouting
 from skewless.spark.windowed import WindowedGroups
 
 if TYPE_CHECKING:
+    from skewless.spark.planned import PlannedWindows
     from skewless.spark.sessions import SessionGroups
     from skewless.spark.stateful import Stateful
 
@@ -38,16 +39,42 @@ class StreamGroups:
         policy: PolicyLike,
         workers: int | None,
         state: str | None,
+        weight: Column | None = None,
     ) -> None:
         default = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions", "200") or 200)
         self._df, self._keys, self._workers = df, keys, workers or default
         self._policy = resolve_policy("group_by", policy, workers, default)
-        self._state = state
+        self._state, self._weight = state, weight
         if isinstance(self._policy, Policy) and state is None:
             raise ParameterError(
                 f"group_by: policy {self._policy!r} learns while the stream runs and needs state=, a "
                 "folder beside the checkpoint that the driver and all executors can reach."
             )
+
+    @overload
+    def window(
+        self,
+        time: str,
+        size: str,
+        slide: str | None = None,
+        *,
+        watermark: str | None = None,
+        mode: Literal["planned"],
+    ) -> PlannedWindows: ...
+
+    @overload
+    def window(
+        self,
+        time: str,
+        size: str,
+        slide: str | None = None,
+        *,
+        watermark: str | None = None,
+        panes: bool = True,
+        running: bool = False,
+        mode: Literal["compiled", "exact"] = "compiled",
+        estimates: str = "probed",
+    ) -> WindowedGroups: ...
 
     def window(
         self,
@@ -60,7 +87,7 @@ class StreamGroups:
         running: bool = False,
         mode: str = "compiled",
         estimates: str = "probed",
-    ) -> WindowedGroups:
+    ) -> WindowedGroups | PlannedWindows:
         """Group by event-time windows too.
 
         Parameters
@@ -82,7 +109,9 @@ class StreamGroups:
             append mode; late rows are dropped with their pane.
         mode
             ``"compiled"``: the policy is condensed to a routing that rows are placed by natively.
-            ``"exact"``: every task runs the policy itself, row by row. The results are the same.
+            ``"exact"``: every task runs the policy itself, row by row. ``"planned"``: every micro-batch
+            is counted whole and placed by the plan of its own counts, in ``foreachBatch``; for
+            `aggregate` only, in append and update mode. The results are the same.
         estimates
             In exact mode, where the loads that a task compares come from. ``"probed"``: all tasks, up
             to a batch before, and then its own rows; ``"local"``: its own rows of this batch alone;
@@ -93,7 +122,7 @@ class StreamGroups:
         DataError
             `time` is no timestamp column; a duration cannot be read; the slide exceeds the size.
         ParameterError
-            ``running=True`` or ``mode="exact"`` where it cannot be had.
+            ``running=True``, ``mode="exact"`` or ``mode="planned"`` where it cannot be had.
         """
         verb = "window"
         name = self._event_time(verb, time)
@@ -105,6 +134,17 @@ class StreamGroups:
             )
         if watermark is not None:
             pane_rules.duration_us(verb, "watermark", watermark)
+        if mode == "planned":
+            if running or not panes:
+                raise ParameterError(
+                    f"{verb}: mode='planned' subtracts what leaves a window wherever the aggregator has "
+                    f"an inverse, always by panes; leave out running={running} and panes={panes}."
+                )
+            from skewless.spark.planned import PlannedWindows, Window
+
+            span = Window(name, size, slide or size, size_us, slide_us, watermark)
+            parts = self._df, self._keys, self._policy, self._workers, self._state, self._weight
+            return PlannedWindows(*parts, span)
         if running and not (panes and watermark is not None and slide_us < size_us):
             raise ParameterError(
                 f"{verb}: running=True is for sliding windows by panes with a watermark, got "
@@ -165,6 +205,7 @@ class StreamGroups:
         """
         from skewless.spark.stateful import stateful
 
+        self._refuse_weight()
         args = self._df, self._keys, self._policy, self._workers, self._state
         return stateful(*args, update, state_schema, output_schema, **options)
 
@@ -174,12 +215,22 @@ class StreamGroups:
 
     aggregate = agg
 
+    def _refuse_weight(self) -> None:
+        if self._weight is not None:
+            raise ParameterError(
+                "group_by: weight= drives the plan of a batch: on a stream it goes with "
+                "window(..., mode='planned'); all else balances rows. Leave it out."
+            )
+
     def _routing(self, mode: str, estimates: str) -> StreamRouting:
+        self._refuse_weight()
         parts = self._df, self._keys, self._policy, self._state
         if mode == "compiled":
             return StreamRouting(*parts)
         if mode != "exact":
-            raise ParameterError(f"window: mode must be 'compiled' or 'exact', got {mode!r}.")
+            raise ParameterError(
+                f"window: mode must be 'compiled', 'exact' or 'planned', got {mode!r}."
+            )
         from skewless.spark.exact import require_exact
 
         require_exact(self._policy, self._state, estimates)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -74,6 +74,8 @@ class StateBatch(NamedTuple):
     """Time on the driver to decide and plan, ms."""
     total_ms: float = 0.0
     """Time of the whole batch up to the commit, ms."""
+    notes: dict[str, Any] | None = None
+    """What the caller noted of the batch, JSON values."""
 
     @property
     def max_over_mean(self) -> float:
@@ -101,10 +103,16 @@ class Job(NamedTuple):
     """Files of a fragment above which its base is written anew."""
     adopt: bool = False
     """Whether the state of another query may be taken over."""
+    counted: str | None = None
+    """Input column that says how many rows a row stands for in the counts; ``None`` if for itself."""
 
 
 def run_batch(
-    job: Job, query: str, batch: int, execute: Callable[[Task], Iterable[Receipt]]
+    job: Job,
+    query: str,
+    batch: int,
+    execute: Callable[[Task], Iterable[Receipt]],
+    notes: dict[str, Any] | None = None,
 ) -> Manifest:
     """Run a batch and commit it; if it was committed before, return what it committed.
 
@@ -118,6 +126,8 @@ def run_batch(
         Batch id.
     execute
         Runs `run_step` for each worker and returns all receipts.
+    notes
+        Goes into the batch's record, as it is once `execute` has returned.
 
     Raises
     ------
@@ -152,6 +162,8 @@ def run_batch(
         seed,
         4 * max(2 * routing.n_workers, 64),
         job.compact_after,
+        head.records[-2]["watermark_us"] if head and len(head.records) > 1 else None,
+        job.counted,
     )
     plan_ms = (time.perf_counter() - started) * 1e3
     receipts = sorted(execute(task), key=lambda receipt: receipt.worker)
@@ -159,6 +171,7 @@ def run_batch(
     manifest = _manifest(job, query, batch, task, head, decision, receipts)
     record = _record(manifest, head, decision, receipts)
     record = record._replace(plan_ms=plan_ms, total_ms=(time.perf_counter() - started) * 1e3)
+    record = record._replace(notes=notes)
     records = (*(head.records if head else ()), record._asdict())[-_RECORDS:]
     manifest = manifest._replace(records=records)
     job.store.commit(manifest)

@@ -48,6 +48,8 @@ class Timing(NamedTuple):
     """How long after its last row a key times out, microseconds."""
     timer: str | None = None
     """State column that holds the key's timer."""
+    drops: bool = True
+    """Whether late rows are dropped; if not, the caller did so by a rule of its own."""
 
 
 class Task(NamedTuple):
@@ -71,6 +73,10 @@ class Task(NamedTuple):
     """Keys that a worker reports one by one; all others by bucket of the routing."""
     compact_after: int
     """Files of a fragment above which its base is written anew."""
+    late_us: int | None = None
+    """Watermark of the batch before: what was due by then, was called."""
+    counted: str | None = None
+    """Input column that says how many rows a row stands for in the counts; ``None`` if for itself."""
 
 
 class Receipt(NamedTuple):
@@ -173,7 +179,11 @@ def run_step(task: Task, worker: int, rows: pa.Table, hashes: NDArray[np.uint64]
     if output.num_rows:
         out = write_file(store.storage, output, "output", task.version, worker, None)
     store.storage.settle()
-    heavy, tail = _counts(task, active.hashes, active.counts)
+    weights = active.counts
+    if task.counted is not None:
+        stands_for = rows.column(task.counted).to_numpy()
+        weights = np.bincount(active.slots, stands_for, len(active.counts)).astype(np.int64)
+    heavy, tail = _counts(task, active.hashes, weights)
     return Receipt(
         worker,
         fragments,
@@ -257,7 +267,7 @@ def _drop_late(
     column = rows.column(task.timing.column)
     times = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     stamps: NDArray[np.int64] = times.fill_null(-NO_TIMER).to_numpy()
-    if task.watermark_us is None:
+    if task.watermark_us is None or not task.timing.drops:
         return rows, hashes, stamps
     fresh = (stamps > task.watermark_us) | (stamps == -NO_TIMER)
     if fresh.all():
