@@ -47,6 +47,8 @@ def test_workers_must_be_a_positive_int(stream, workers) -> None:
 def test_a_learning_policy_needs_a_state_folder(stream) -> None:
     with raises(ParameterError, "WrapAround.4.", "needs state="):
         skewless.group_by(stream, "user", policy="wrap_around", workers=4)
+    for policy in ("hash", "shuffle"):  # they learn nothing
+        skewless.group_by(stream, "user", policy=policy, workers=4)
 
 
 def test_the_state_folder_must_be_writable(stream, tmp_path: Path) -> None:

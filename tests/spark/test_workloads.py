@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -12,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import skewless
 from skewless import workloads
+from tests.spark import streams
 from tests.spark.test_readme import blocks
 from tests.unit.workload_cases import CASES, assert_same, expected, stream
 
@@ -41,6 +43,37 @@ def test_the_answer_is_that_of_the_oracle_under_a_policy_that_splits_every_key(s
     assert finished.columns == ["key", *workload.result_schema.names]
     schema = pa.schema([("key", pa.uint64()), *workload.result_schema])
     found = workload.conclude(finished.toArrow().select(finished.columns).cast(schema))
+    assert_same(found.to_pylist(), wanted)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name != "naive_bayes")) for name in KEYED],
+)
+def test_the_answer_in_a_window_of_a_stream_is_that_of_the_oracle(spark, tmp_path, name):
+    workload = CASES[name].workload
+    df, wanted = frame(spark, name, seed=5)
+    rows = df.withColumn("at", F.timestamp_seconds(F.monotonically_increasing_id() % 3_000))
+    rows.coalesce(1).write.parquet(str(tmp_path / "whole"))
+    table = pq.read_table(tmp_path / "whole")
+    at = table["at"].cast(pa.timestamp("us", "UTC"))
+    table = table.set_column(table.column_names.index("at"), "at", at)
+    for number in range(2):
+        half = slice(number * table.num_rows // 2, (number + 1) * table.num_rows // 2)
+        part = table.slice(half.start, half.stop - half.start)
+        streams.write(tmp_path / "in", part, 1, first=number)
+    source = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1)
+    by = skewless.group_by(source.parquet(str(tmp_path / "in")), "key", policy="shuffle", workers=3)
+    windows = by.window("at", "1 hour", watermark="1 minute").aggregate(workload)
+    newest = {
+        row["key"]: row
+        for batch in streams.run_updates(windows, tmp_path, "update")
+        for row in batch
+    }
+    schema = pa.schema([("key", pa.int64()), *workload.result_schema])
+    finished = pa.Table.from_pylist([newest[key] for key in newest], schema=schema)
+    key = finished["key"].combine_chunks().view(pa.uint64())
+    found = workload.conclude(finished.set_column(0, "key", key))
     assert_same(found.to_pylist(), wanted)
 
 

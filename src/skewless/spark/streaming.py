@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType, TimestampNTZType, TimestampType
 from skewless.errors import DataError, ParameterError
 from skewless.policy import Policy
 from skewless.spark import panes as pane_rules
+from skewless.spark.batch import fixed_routing
 from skewless.spark.keys import KeyColumns, resolve_column
 from skewless.spark.policies import PolicyLike, resolve_policy
 from skewless.spark.salt import order_repeats
@@ -45,6 +46,9 @@ class StreamGroups:
         self._df, self._keys, self._workers = df, keys, workers or default
         self._policy = resolve_policy("group_by", policy, workers, default)
         self._state, self._weight = state, weight
+        if isinstance(self._policy, Policy) and state is None:
+            # What learns nothing needs no folder to keep it in.
+            self._policy = fixed_routing(self._policy) or self._policy
         if isinstance(self._policy, Policy) and state is None:
             raise ParameterError(
                 f"group_by: policy {self._policy!r} learns while the stream runs and needs state=, a "
