@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,9 @@ def run(stream: PlannedStream, folder: Path, mode: str = "append") -> list[dict[
 def keyed(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     windows = {}
     for row in rows:
-        start, end = (row["window"][at].replace(tzinfo=None) for at in ("start", "end"))
-        at = [round((x - start.__class__(1970, 1, 1)).total_seconds() * S) for x in (start, end)]
+        times = [row["window"][name] for name in ("start", "end")]
+        known = [each if each.tzinfo else each.replace(tzinfo=dt.timezone.utc) for each in times]
+        at = [round(each.timestamp() * S) for each in known]
         assert (*at, row["k"]) not in windows
         windows[(*at, row["k"])] = tuple(
             value for name, value in row.items() if name not in ("window", "k")
@@ -291,9 +293,17 @@ def test_random_streams_give_the_rows_and_columns_of_plain_spark(
 
 
 @pytest.mark.slow
-def test_a_weight_moves_the_plan_and_not_the_result(
+def test_a_weight_moves_the_plan_and_not_the_result_in_any_time_zone(
     spark: SparkSession, tables: list[pa.Table], folder: Path, tmp_path: Path
 ) -> None:
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        _weigh(spark, tables, folder, tmp_path)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def _weigh(spark: SparkSession, tables: list[pa.Table], folder: Path, tmp_path: Path) -> None:
     heavy = F.when(F.col("k") == "k5", 40).otherwise(1)
     by = groups(spark, folder, tmp_path / "s", skewless.OffGreedy(2), weight=heavy)
     stream = by.window("ts", "10 seconds", **WINDOW).aggregate(Multiset())

@@ -81,7 +81,7 @@ def test_a_planner_decides_no_rows(spark, tmp_path: Path) -> None:
     by = skewless.group_by(stream, "value", policy="kip", workers=2, state=str(tmp_path))
     with pytest.raises(ParameterError, match="mode='exact' is for policies that decide tuple by"):
         by.window("ts", "10 seconds", mode="exact")
-    with pytest.raises(ParameterError, match="'compiled' or 'exact', got 'precise'"):
+    with pytest.raises(ParameterError, match="'compiled', 'exact' or 'planned', got 'precise'"):
         by.window("ts", "10 seconds", mode="precise")
     shuffled = skewless.group_by(
         stream.repartition(2, "value"), "value", policy="pkg", workers=2, state=str(tmp_path)
