@@ -226,6 +226,7 @@ def test_the_example_of_the_page_on_batch_replay_runs(spark: SparkSession) -> No
     }
 
 
+@pytest.mark.slow
 def test_the_three_jobs_of_the_page_on_stateful_streams_equal_plain_python(
     spark: SparkSession, tmp_path: Path
 ) -> None:
