@@ -2,7 +2,7 @@
 
 Reads what there is in ``FOLDER/in``, a file per batch, and dies by SIGKILL after a random time; seed 0
 lives to the end and writes its result to ``FOLDER/result.json``. With ``cluster`` there are two
-executors, and what dies is one of them, every few seconds, while the query goes on.
+executors, and what dies is one of them, every few batches, while the query goes on.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.spark import streams
 N_WORKERS = 4
 #: Seconds until a life ends, from the start of its query: the first batch takes some of them.
 LEAST_S, MOST_S = 0.2, 12.0
-#: Seconds from one lost executor to the next.
-APART_S = 4.0
+#: Batches from one lost executor to the next, and how many are lost.
+APART, LOST = 3, 3
 
 
 def session(folder: Path, master: str) -> SparkSession:
@@ -49,12 +49,15 @@ def session(folder: Path, master: str) -> SparkSession:
     return spark
 
 
-def lose_executors(spark: SparkSession, over: threading.Event, killed: list[int]) -> None:
-    """Kill one of the executors every few seconds, never the last that is left."""
+def lose_executors(
+    spark: SparkSession, commits: Path, over: threading.Event, killed: list[int]
+) -> None:
+    """Kill one of the executors every few batches, in the midst of one, never the last that is left."""
     driver_jvm = spark.sparkContext._gateway.proc.pid
-    while not over.wait(APART_S):
+    while len(killed) < LOST and not over.wait(0.3):
+        done = len([path for path in commits.glob("*") if path.name.isdigit()])
         alive = executors(driver_jvm)
-        if len(alive) > 1:
+        if done > APART * len(killed) and len(alive) > 1:
             os.kill(alive[0], signal.SIGKILL)
             killed.append(alive[0])
 
@@ -80,7 +83,8 @@ def main(folder: Path, seed: int, *, cluster: bool) -> None:
         timer.daemon = True
         timer.start()
     elif cluster:
-        threading.Thread(target=lose_executors, args=(spark, over, killed), daemon=True).start()
+        args = spark, folder / "checkpoint" / "commits", over, killed
+        threading.Thread(target=lose_executors, args=args, daemon=True).start()
     query.awaitTermination()
     over.set()
     if seed:

@@ -36,7 +36,7 @@ def live(folder: Path, seed: int, *more: str) -> int:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=800,
         check=False,
     )
     assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3000:]
@@ -85,7 +85,7 @@ def test_a_driver_killed_at_random_moments_emits_each_window_once(tmp_path: Path
 
 @pytest.mark.slow
 def test_lost_executors_cost_no_row_of_a_stream(tmp_path: Path) -> None:
-    wanted = prepare(tmp_path, 20)
+    wanted = prepare(tmp_path, 12)
     assert live(tmp_path, 0, "cluster") == 0
     found = outcome(tmp_path)
     assert found["rows"] == wanted
