@@ -34,6 +34,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import skewless
+from benchmarks.spark.session import local_session
 
 __all__ = ["run"]
 
@@ -127,7 +128,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as folder:
         cells = []
         for slots, n, cost in ((32, rows, cost_us), (2, cpu_rows, 0.0)):
-            spark = _session(Path(folder), slots)
+            spark = local_session(Path(folder), slots, max(slots, 8))
             try:
                 cells += _cells(spark, Path(folder), slots, n, cost, rounds, exponents)
             finally:
@@ -142,24 +143,6 @@ def run(
     }
     _print(cells)
     return result
-
-
-def _session(folder: Path, slots: int) -> SparkSession:
-    builder = SparkSession.builder.master(f"local[{slots}]").appName("skewless benchmark")
-    for name, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "3g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(max(slots, 8)),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _cells(

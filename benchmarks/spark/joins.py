@@ -23,11 +23,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import skewless
+from benchmarks.spark.session import local_session
 
 __all__ = ["run"]
 
 HOT = 0.9
 COST_US = 20.0
+#: The interface tells what each stage took.
+_SETTINGS = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.ui.enabled": "true"}
 
 
 def run(rows: int = 2_000_000, slept_rows: int = 400_000, rounds: int = 3) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def run(rows: int = 2_000_000, slept_rows: int = 400_000, rounds: int = 3) -> di
     cells = []
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as folder:
         for slots, n, cost_us in ((2, rows, 0.0), (16, slept_rows, COST_US)):
-            spark = _session(Path(folder), slots)
+            spark = local_session(Path(folder), slots, 16, "4g", _SETTINGS)
             try:
                 for keys in ("uniform", "hot"):
                     cells.append(_cell(spark, Path(folder), keys, slots, n, cost_us, rounds))
@@ -43,24 +46,6 @@ def run(rows: int = 2_000_000, slept_rows: int = 400_000, rounds: int = 3) -> di
             finally:
                 spark.stop()
     return {"benchmark": "spark/joins", "rounds": rounds, "hot_share": HOT, "cells": cells}
-
-
-def _session(folder: Path, slots: int) -> SparkSession:
-    builder = SparkSession.builder.master(f"local[{slots}]").appName("skewless benchmark")
-    for name, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "4g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.shuffle.partitions": "16",
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.ui.enabled": "true",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _cell(

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import skewless
+from benchmarks.spark.session import local_session
 from skewless.routing import Routing
 
 __all__ = ["run"]
@@ -76,7 +77,7 @@ def run(
         folder = Path(name)
         truth = _write(folder / "in", rows, n_batches, keys, exponent, seed)
         _write(folder / "warm", rows // 4, 2, keys, exponent, seed)
-        spark = _session(folder, workers)
+        spark = local_session(folder, workers, workers, "2g")
         found = []
         try:
             _measure(spark, folder / "warm", folder / "of-warm", "whole", 0.0, workers)
@@ -119,24 +120,6 @@ def _write(
         for k, n in zip(*np.unique(key, return_counts=True), strict=True):
             total[int(k)] = total.get(int(k), 0) + int(n)
     return total
-
-
-def _session(folder: Path, workers: int) -> SparkSession:
-    builder = SparkSession.builder.master(f"local[{workers}]").appName("skewless benchmark")
-    for name, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(workers),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _measure(

@@ -22,7 +22,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 import skewless
-from benchmarks.spark.grouping import DISTINCT, Large, Small, _session, _written
+from benchmarks.spark.grouping import DISTINCT, Large, Small, _written
+from benchmarks.spark.session import local_session
 from skewless.advisor import ADVISED, advise, outcomes
 from skewless.calibration import VARIABLE
 from skewless.spark.aggregation import first_groups
@@ -50,7 +51,7 @@ def run(
     """Measure every cell, print the tables, and return everything measured."""
     cells = []
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as folder:
-        spark = _session(Path(folder), SLOTS)
+        spark = local_session(Path(folder), SLOTS, SLOTS)
         try:
             found = calibrate(spark, rows=100_000, rounds=2, slots=SLOTS)
             found.save(Path(folder) / "costs.json")

@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 import skewless
+from benchmarks.spark.session import local_session
 from skewless.planners import WrapAround
 from skewless.routing import Routing
 from skewless.spark.batch import plan
@@ -53,7 +54,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as folder:
         data = Path(folder) / "rows"
         _write(data, rows, seed)
-        spark = _session(Path(folder))
+        spark = local_session(Path(folder), 2, 16, "4g")
         try:
             frame = spark.read.parquet(str(data))
             found = {kind: _measure(frame, key, workers, repetitions) for kind, key in KEYS.items()}
@@ -94,24 +95,6 @@ def _write(folder: Path, rows: int, seed: int) -> None:
             }
         )
         pq.write_table(table, folder / f"part-{file:02d}.parquet")
-
-
-def _session(folder: Path) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName("skewless benchmark")
-    for name, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "4g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "16",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _measure(frame: DataFrame, key: str, workers: int, repetitions: int) -> dict[str, Any]:

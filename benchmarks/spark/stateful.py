@@ -26,10 +26,17 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 import skewless
+from benchmarks.spark.session import local_session
 from skewless.state_store import read_state
 
 __all__ = ["run"]
 
+#: What transformWithState needs.
+_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    )
+}
 STATE, OUTPUT = "n long, total long", "k long, n long, total long"
 
 
@@ -40,7 +47,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as name:
         folder = Path(name)
         truth = _write(folder / "in", rows, n_batches, seed)
-        spark = _session(folder, workers)
+        spark = local_session(folder, 2, workers, "2g", _SETTINGS)
         found = {}
         try:
             for way, start in _ways(workers).items():
@@ -67,27 +74,6 @@ def _write(folder: Path, rows: int, n_batches: int, seed: int) -> dict[int, int]
         os.utime(path, (1_000_000_000 + i, 1_000_000_000 + i))
     unique, counts = np.unique(keys, return_counts=True)
     return dict(zip(unique.tolist(), counts.tolist(), strict=True))
-
-
-def _session(folder: Path, workers: int) -> SparkSession:
-    builder = SparkSession.builder.master("local[2]").appName("skewless benchmark")
-    for name, value in {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.local.dir": str(folder / "local"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(workers),
-        "spark.sql.streaming.stateStore.providerClass": (
-            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-        ),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _per_key(key: tuple[Any, ...], rows: pa.Table, state: dict[str, Any] | None) -> Any:

@@ -27,7 +27,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import skewless
-from benchmarks.spark.grouping import Large, Small, _session
+from benchmarks.spark.grouping import Large, Small
+from benchmarks.spark.session import local_session
 
 __all__ = ["run"]
 
@@ -50,14 +51,14 @@ def run(
         folder = Path(name)
         native = [table for table in tables if table != "emulated"]
         if native:
-            spark = _session(folder, 2)
+            spark = local_session(folder, 2, 8)
             try:
                 for table in native:
                     found[table] = _NATIVE[table](spark, folder, rows, rounds)
             finally:
                 spark.stop()
         if "emulated" in tables:
-            spark = _session(folder, SLOTS)
+            spark = local_session(folder, SLOTS, SLOTS)
             try:
                 found["emulated"] = _emulated(spark, folder, slept_rows, cost_us, rounds)
             finally:

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.faults.children import run
+
 SCRIPT = Path(__file__).with_name("executor_loss.py")
-ROOT = SCRIPT.parents[2]
 
 
 def lose(folder: Path, rounds: int, behind_shuffle: str) -> list[dict[str, object]]:
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(folder), str(rounds), behind_shuffle],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)},
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
+    done = run(SCRIPT, folder, str(rounds), behind_shuffle, timeout_s=800)
     assert done.returncode == 0, done.stderr[-3000:]
     found: list[dict[str, object]] = json.loads(done.stdout.strip().splitlines()[-1])
     return found

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.faults.children import run
+
 SCRIPT = Path(__file__).with_name("little_memory.py")
-ROOT = SCRIPT.parents[2]
 
 
 @pytest.mark.slow
 def test_a_million_rows_of_one_key_go_through_512_mb(tmp_path: Path) -> None:
-    paths = [str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in paths if p)},
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
+    done = run(SCRIPT, tmp_path, timeout_s=800)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.strip().splitlines()[-1])
     assert found.pop("heap_mb") <= 512

@@ -6,39 +6,23 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.faults.children import run
 from tests.oracles import stream_windows as oracle
 from tests.spark import streams
 
-ROOT = Path(__file__).parents[2]
 S = streams.SECOND_US
 
 
 def live(folder: Path, seed: int, *more: str) -> int:
     """Run one life and return its exit code."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.faults.stream_life", str(folder), str(seed), *more],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
+    done = run("-m", "tests.faults.stream_life", folder, str(seed), *more, timeout_s=800)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr[-3000:]
     return done.returncode
 
