@@ -33,9 +33,10 @@ class JoinInspection:
     how, workers
         Type of the join, and the number of tasks that it is looked at for.
     rows, null_rows
-        Rows of both sides, and those whose null key matches nothing; of the sample, if one was taken.
+        Rows of both sides, and those whose null key matches nothing.
     output
-        Rows of the result; an upper bound if the condition asks for more than equalities.
+        Rows of the result; an upper bound if the condition asks for more than equalities. With `sample`
+        all these are estimates of the whole.
     top
         `HotPair` of the keys with the most work, most output first.
     explodes
@@ -147,7 +148,7 @@ def inspect_join(
     from skewless.spark.join import Join
     from skewless.spark.join_counts import key_values
 
-    decided = Join(left, right, on, how, workers=workers, sample=sample)
+    decided = Join(left, right, on, how, workers=workers, sample=1.0 if sample is None else sample)
     if decided.keys.why_not:
         return JoinInspection(decided, {})
     hashes = decided.count().counts.keys.tolist()

@@ -158,7 +158,7 @@ def test_only_one_of_two_keys_is_skewed_so_nothing_is_split(spark: SparkSession)
         F.when(F.col("id") % 20 < 19, "US").otherwise("CA").alias("country"),
         (F.col("id") % 10_000).alias("user"),
     )
-    found = plan_auto(frame, resolve_keys("test", frame, ["country", "user"]), 8)
+    found = plan_auto(frame, resolve_keys("test", frame, ["country", "user"]), WrapAround(8))
     assert found.histogram is not None
     assert found.histogram.counts[0] / found.histogram.total < 0.01
     assert found.routing == Routing.hashing(8)

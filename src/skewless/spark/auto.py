@@ -18,8 +18,9 @@ from skewless.planners import WrapAround
 from skewless.routing import Routing
 from skewless.spark.aggregation import first_groups
 from skewless.spark.aggregator import Aggregator
-from skewless.spark.batch import Plan, count, learned
+from skewless.spark.batch import Plan, estimate, learned
 from skewless.spark.keys import KeyColumns
+from skewless.spark.sampling import tasks_of
 from skewless.spark.versions import slots_of
 
 __all__ = ["Choice", "choose", "measure"]
@@ -79,7 +80,7 @@ def choose(
     at least as many tasks as run side by side, combining where the rows are is as good as anything
     can be, and keys are not counted.
 
-    Else a query counts the keys. Hashing, combining where the rows are and cutting the hot keys are
+    Else a query samples the keys. Hashing, combining where the rows are and cutting the hot keys are
     then compared (`skewless.advisor`); the simplest one wins if it is as fast as the fastest within
     3 %. Tasks run side by side only as far as the cluster has slots for them, so with many more
     workers than slots an uneven load costs nothing.
@@ -99,7 +100,7 @@ def choose(
             measured_s,
         )
     begun = time.perf_counter()
-    counted = count(df, keys, n_workers, weight=weight)
+    counted = estimate(df, keys, n_workers, weight=weight)
     gathered = time.perf_counter()
     histogram = counted.histogram
     routing = learned(WrapAround(n_workers), histogram)
@@ -124,7 +125,7 @@ def choose(
     advice = advise(found, share, n_workers)
     if advice.policy != "wrap_around":
         routing = Routing.hashing(n_workers)
-    plan = Plan(routing, histogram, gathered - begun, planned - gathered)
+    plan = Plan(routing, histogram, gathered - begun, planned - gathered, counted.sampled)
     return Choice(advice.policy, advice.reason, costs, tuple(found), plan, measured_s)
 
 
@@ -137,17 +138,9 @@ def _states_are_cheap(costs: Costs, groups: int, rows: int) -> bool:
 
 
 def _fills_the_slots(df: DataFrame) -> bool:
-    """Say whether a frame is known to lie in as many tasks as run side by side, without a job.
-
-    Only where nothing is shuffled or broadcast before: elsewhere to ask would be to run that.
-    """
-    slots = slots_of(df.sparkSession)
-    if slots is None or not hasattr(df, "_jdf"):
-        return False
-    planned = df._jdf.queryExecution().executedPlan().toString()
-    if any(name in planned for name in ("AdaptiveSparkPlan", "Exchange", "Subquery")):
-        return False
-    return int(df._jdf.queryExecution().toRdd().getNumPartitions()) >= slots
+    """Say whether a frame is known to lie in as many tasks as run side by side, without a job."""
+    slots, tasks = slots_of(df.sparkSession), tasks_of(df)
+    return slots is not None and tasks is not None and tasks >= slots
 
 
 def measure(

@@ -21,6 +21,7 @@ from skewless.spark.expressions import needs_salt, routing_column, sql_array
 from skewless.spark.keys import KeyColumns, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
+from skewless.spark.sampling import estimated_histogram, per_task, sampled, take
 from skewless.spark.statistics import Counted, gather
 from skewless.spark.versions import version_of
 
@@ -29,6 +30,7 @@ __all__ = [
     "check_frame",
     "count",
     "default_workers",
+    "estimate",
     "fixed_routing",
     "is_balanced",
     "learned",
@@ -58,6 +60,8 @@ class Plan(NamedTuple):
     """Seconds that the counting query took."""
     learn_s: float
     """Seconds that the policy took on the driver."""
+    sampled: int = 0
+    """Rows of the sample that the histogram was estimated from; 0 if all rows were counted."""
 
 
 def repartition(
@@ -99,9 +103,10 @@ def repartition(
 
     Notes
     -----
-    A policy that learns counts the keys first, in one query that runs when this is called; all else
-    is lazy. The policy object itself is not changed. Routing is native: no row passes Python. A key
-    that is split lies in several partitions; with ``"hash"`` every key lies in one.
+    A policy that learns counts the keys first, in one query that runs when this is called (``"auto"``
+    only samples them); all else is lazy. The policy object itself is not changed. Routing is native:
+    no row passes Python. A key that is split lies in several partitions; with ``"hash"`` every key lies
+    in one.
 
     Examples
     --------
@@ -125,7 +130,10 @@ def repartition(
             "batch by batch; use Hash, Shuffle or a saved Routing here, or "
             "group_by(...).window(...), which learns while the query runs."
         )
-    found = plan_auto(df, columns, n_workers) if chosen == AUTO else plan(df, columns, rule)
+    if isinstance(chosen, str):
+        found = plan_auto(df, columns, WrapAround(n_workers))
+    else:
+        found = plan(df, columns, chosen)
     routing = found.routing
     return place(df, routing.n_workers, worker_of(df, columns, routing)[0])
 
@@ -214,6 +222,25 @@ def count(
     return gather(df, keys, n_hot, bucket_count(n_workers), seed, weight=weight)
 
 
+def estimate(
+    df: DataFrame, keys: KeyColumns, n_workers: int, *, weight: Column | None = None
+) -> Counted:
+    """Return about the counts of `count`, from a sample, exact where a task has few rows.
+
+    Weighted rows are all counted: a sample may miss the one row that weighs the most.
+    """
+    if weight is not None:
+        return count(df, keys, n_workers, weight=weight)
+    n_sure = per_task(df, n_workers)
+    some, at = sampled(df, n_sure)
+    found = take(some.select(keys.hash.alias("key"), at.alias("at")), n_sure)
+    hashes = found.rows.column("key").to_numpy().view(np.uint64)
+    n_hot, n_buckets = max(2 * n_workers, 64), bucket_count(n_workers)
+    histogram, distinct = estimated_histogram(hashes, found.weights, n_hot, n_buckets)
+    n_sampled = 0 if found.complete else found.rows.num_rows
+    return Counted(histogram, histogram.total, distinct, found.tasks, n_sampled)
+
+
 def _listed(policy: Policy) -> int:
     return getattr(policy, "hot_keys", None) or 0
 
@@ -224,18 +251,21 @@ def learned(policy: Policy, histogram: Histogram) -> Routing:
 
 
 def plan_auto(
-    df: DataFrame, keys: KeyColumns, n_workers: int, *, weight: Column | None = None
+    df: DataFrame, keys: KeyColumns, rule: Policy, *, weight: Column | None = None
 ) -> Plan:
-    """Return plain hashing if it is balanced for these rows, else the plan of WrapAround.
+    """Return plain hashing if it is balanced for these rows, else what the rule learns from a sample.
 
     Balanced means that no worker gets more than a tenth above its fair share: to cut keys for less
     than that would cost more than it gains.
     """
-    found = plan(df, keys, WrapAround(n_workers), weight=weight)
-    hashing = Routing.hashing(n_workers)
-    if found.histogram is not None and is_balanced(hashing, found.histogram):
-        return found._replace(routing=hashing)
-    return found
+    started = time.perf_counter()
+    found = estimate(df, keys, rule.n_workers, weight=weight)
+    gathered = time.perf_counter()
+    routing = Routing.hashing(rule.n_workers)
+    if not is_balanced(routing, found.histogram):
+        routing = learned(rule, found.histogram)
+    learn_s = time.perf_counter() - gathered
+    return Plan(routing, found.histogram, gathered - started, learn_s, found.sampled)
 
 
 def is_balanced(routing: Routing, histogram: Histogram) -> bool:

@@ -364,7 +364,9 @@ class BatchGroups:
             if rule == SPARK:
                 rule = Routing.hashing(self._workers)
             if isinstance(rule, str):
-                self._plan = plan_auto(self._df, self._keys, self._workers, weight=self._weight)
+                self._plan = plan_auto(
+                    self._df, self._keys, WrapAround(self._workers), weight=self._weight
+                )
             else:
                 self._plan = plan(self._df, self._keys, rule, weight=self._weight)
         return self._plan

@@ -9,12 +9,13 @@ from pyspark.sql import DataFrame
 
 from skewless.costs import makespan
 from skewless.errors import DataError, ParameterError
-from skewless.join_plan import JoinPlan, plan_join, plan_of_routing
+from skewless.join_plan import JoinCounts, JoinPlan, plan_join, plan_of_routing
 from skewless.routing import Routing
 from skewless.spark.batch import check_frame, default_workers
 from skewless.spark.join_counts import PairCounts, count_pairs
 from skewless.spark.join_keys import On, join_type, read_on
 from skewless.spark.join_rows import Dealt
+from skewless.spark.join_sample import estimate_pairs
 from skewless.spark.policies import AUTO, SPARK
 from skewless.spark.versions import slots_of
 
@@ -22,8 +23,10 @@ __all__ = ["SPLIT", "Join", "join"]
 
 #: Cut what exceeds a fair share, whatever ``"auto"`` thinks of it.
 SPLIT = "split"
-#: Spark's own placing is good enough if it takes no longer than this times ours.
-_AS_GOOD = 1.1
+#: Spark's own placing is good enough if its stage takes no longer than this times ours: to route, copy
+#: and place rows adds a third to the work of a join that does nothing else, and to find the hot keys
+#: takes a second or two (both measured).
+_AS_GOOD = 1.5
 #: First join operator of a physical plan: ours is the topmost.
 _OPERATOR = re.compile(
     r"(BroadcastHashJoin|SortMergeJoin|ShuffledHashJoin|BroadcastNestedLoopJoin|CartesianProduct)"
@@ -59,7 +62,8 @@ def join(
     workers
         Number of tasks of the join; ``spark.sql.shuffle.partitions`` if left out.
     sample
-        Part of the rows to count, in (0, 1]; all if left out. The result is exact either way.
+        Part of the rows to count, in (0, 1]; 1 counts all. Left out, a small sample finds the keys that
+        matter, and only these are counted. The result is exact either way.
 
     Returns
     -------
@@ -76,9 +80,10 @@ def join(
 
     Notes
     -----
-    One query counts the rows of both sides per key when this is called; the hot keys are then fixed. A
-    hot key becomes a grid of cells (`skewless.join_plan`): only its rows are copied, and no more often
-    than its share of the work asks for. Rows with a null key match nothing and are spread evenly.
+    When this is called, one query samples both sides, and if there are keys that may need cutting, a
+    second one counts the rows of these; the hot keys are then fixed. A hot key becomes a grid of cells
+    (`skewless.join_plan`): only its rows are copied, and no more often than its share of the work asks
+    for. Rows with a null key match nothing and are spread evenly.
 
     A side whose unmatched rows are kept may be copied only where the other side is known to have the
     key, since then every copy's null row can be dropped; with a further condition it is not copied at
@@ -140,7 +145,7 @@ class Join:
         self._plain.schema  # noqa: B018 - analyses the query on Connect too, before any job
         self.plan: JoinPlan | None = None
         self._counted: PairCounts | None = None
-        self.counted_s = 0.0
+        self.counted_s, self.counting = 0.0, ""
         self.null_rows = (0, 0)
         self.reason = self._decide(policy)
 
@@ -179,11 +184,11 @@ class Join:
                 ),
             ]
         if self.counted_s:
-            lines.append(f"  cost of the plan: {self.counted_s:.2f} s to count the keys.")
+            lines.append(f"  cost of the plan: {self.counted_s:.2f} s {self.counting}.")
         return "\n".join(lines)
 
     def count(self) -> PairCounts:
-        """Count the rows of both sides per key, once."""
+        """Count the rows of both sides per key, once: all of them, or the part that was asked for."""
         if self._counted is None:
             self._counted = count_pairs(
                 self._left, self._right, self.keys, self.how, self.workers, self._sample
@@ -206,12 +211,9 @@ class Join:
                 "and the skew does not matter"
             )
         begun = time.perf_counter()
-        counted = self.count()
-        nulls = counted.null_rows
+        counts, nulls, self.counting = self._counts()
         self.counted_s, self.null_rows = time.perf_counter() - begun, nulls
-        plan = plan_join(
-            counted.counts, self.workers, **_allowed(self.how, residual=self.keys.residual)
-        )
+        plan = plan_join(counts, self.workers, **_allowed(self.how, residual=self.keys.residual))
         kept_nulls = _kept_nulls(self.how, nulls) if not all(self.keys.null_safe) else 0
         if policy == AUTO:
             ours, spark = _seconds(plan, kept_nulls, slots_of(self._left.sparkSession))
@@ -232,6 +234,18 @@ class Join:
                 "the heaviest key stays whole there"
             )
         return f"hot keys are cut, whatever Spark's adaptive execution would do{limit}"
+
+    def _counts(self) -> tuple[JoinCounts, tuple[int, int], str]:
+        """Return the rows by key, those with null keys, and in words how they were found."""
+        if self._sample is not None:
+            counted = self.count()
+            return counted.counts, counted.null_rows, "to count the keys"
+        found = estimate_pairs(self._left, self._right, self.keys, self.how, self.workers)
+        how = "to count the keys"
+        if found.sampled:
+            keys = "1 key" if found.counted == 1 else f"{found.counted} keys"
+            how = f"to sample {found.sampled:,} rows and count {keys}"
+        return found.counts, found.null_rows, how
 
     def _given(self, routing: Routing) -> str:
         """Take the keys that a routing splits; nothing is counted."""

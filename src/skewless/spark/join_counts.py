@@ -1,4 +1,4 @@
-"""The rows of both sides of a join per key, counted in one query."""
+"""The rows of both sides of a join per key, counted by Spark: of all keys, or of some."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skewless.spark.expressions import bucket_column
 from skewless.spark.join_keys import JoinKeys, unmatchable, with_keys
 from skewless.spark.keys import quoted
 
-__all__ = ["PairCounts", "count_pairs", "key_values"]
+__all__ = ["PairCounts", "count_keys", "count_pairs", "key_hashes", "key_values", "listed"]
 
 #: Bucket numbers of the rows that list a key, and of the row of the null keys.
 _LISTED, _NULL = -1, -2
@@ -26,11 +26,13 @@ class PairCounts(NamedTuple):
     counts: JoinCounts
     """The keys with the most work, and totals by bucket."""
     rows: tuple[int, int]
-    """Rows of the left and of the right side (of the sample, if one was taken)."""
+    """Rows of the left and of the right side, estimated if a part was counted; so are the others."""
     null_rows: tuple[int, int]
     """Those whose key matches nothing, because it is null."""
     output: float
     """Rows of the result, if there is no condition but the equalities."""
+    sampled: int = 0
+    """Rows of the sample; 0 if all rows were counted."""
 
 
 def count_pairs(
@@ -41,28 +43,14 @@ def count_pairs(
     n_workers: int,
     sample: float | None,
 ) -> PairCounts:
-    """Count the rows of both sides per key in one query."""
+    """Count the rows of both sides per key in one query; of a part of them, times one over the part."""
     if sample is not None and sample < 1:
         left, right = (df.sample(fraction=sample, seed=0) for df in (left, right))
-    n_buckets, n_listed = bucket_count(n_workers), max(2 * n_workers, 64)
-    sides = [
-        _hashes(df, columns, keys.null_safe).select("key", "check", *ones)
-        for df, columns, ones in (
-            (left, keys.left, (F.lit(1).alias("l"), F.lit(0).alias("r"))),
-            (right, keys.right, (F.lit(0).alias("l"), F.lit(1).alias("r"))),
-        )
-    ]
-    # Sums of ones, and not counts: see `statistics`. The second hash tells two keys of one hash apart.
-    counts = (
-        sides[0]
-        .union(sides[1])
-        .groupBy("key")
-        .agg(
-            F.sum("l").alias("l"),
-            F.sum("r").alias("r"),
-            (F.min("check") == F.max("check")).alias("one"),
-        )
-    )
+    n_buckets, n_listed = bucket_count(n_workers), listed(n_workers)
+    counts = _per_key(*(key_hashes(df, side, keys) for df, side in _sides(left, right, keys)))
+    if sample is not None and sample < 1:
+        scaled = {name: F.round(F.col(name) / sample).cast("bigint") for name in ("l", "r")}
+        counts = counts.withColumns(scaled)
     exists = how in ("semi", "anti")
     # Of a semi join's right side a key is taken once: see `join_rows`.
     dealt = F.least("r", F.lit(1)) if exists and not keys.residual else F.col("r")
@@ -82,6 +70,52 @@ def count_pairs(
         .union(counts.where("key is null").select(F.lit(_NULL).alias("bucket"), *columns))
     )
     return _read(found.collect(), n_buckets, pairs=not exists)
+
+
+def listed(n_workers: int) -> int:
+    """Return how many keys are looked at one by one."""
+    return max(2 * n_workers, 64)
+
+
+def count_keys(
+    left: DataFrame, right: DataFrame, keys: JoinKeys, hashes: list[int]
+) -> dict[int, tuple[int, int, bool]]:
+    """Count the rows of some keys on both sides exactly.
+
+    Parameters
+    ----------
+    hashes
+        Of the keys, signed.
+
+    Returns
+    -------
+    dict
+        By hash: left and right rows, and whether all of them are of one key.
+    """
+    some = F.col("key").isin(hashes)
+    sides = (key_hashes(df, side, keys).where(some) for df, side in _sides(left, right, keys))
+    return {row["key"]: (row["l"], row["r"], row["one"]) for row in _per_key(*sides).collect()}
+
+
+def _sides(
+    left: DataFrame, right: DataFrame, keys: JoinKeys
+) -> tuple[tuple[DataFrame, list[Column]], tuple[DataFrame, list[Column]]]:
+    return (left, keys.left), (right, keys.right)
+
+
+def _per_key(left: DataFrame, right: DataFrame) -> DataFrame:
+    # Sums of ones, and not counts: see `statistics`. The second hash tells two keys of one hash apart.
+    one, none = F.lit(1), F.lit(0)
+    return (
+        left.withColumns({"l": one, "r": none})
+        .union(right.withColumns({"l": none, "r": one}))
+        .groupBy("key")
+        .agg(
+            F.sum("l").alias("l"),
+            F.sum("r").alias("r"),
+            (F.min("check") == F.max("check")).alias("one"),
+        )
+    )
 
 
 def _output(how: str) -> Column:
@@ -139,11 +173,15 @@ def key_values(
     return {int(row[0]) % 2**64: tuple(row[1:]) for row in rows}
 
 
-def _hashes(df: DataFrame, columns: list[Column], null_safe: list[bool]) -> DataFrame:
-    """Return the hash of the keys of each row, null where a null matches nothing, and a second hash."""
+def key_hashes(df: DataFrame, columns: list[Column], keys: JoinKeys, *more: Column) -> DataFrame:
+    """Return ``key``, the hash of a row's keys, and ``check``, a second one; and more.
+
+    The first is null where a null matches nothing.
+    """
     named, names = with_keys(df, columns)
     hashed = F.expr(f"xxhash64({', '.join(map(quoted, names))})")
     return named.select(
-        F.when(~unmatchable(names, null_safe), hashed).alias("key"),
+        F.when(~unmatchable(names, keys.null_safe), hashed).alias("key"),
         F.hash(*[F.col(quoted(name)) for name in names]).alias("check"),
+        *more,
     )

@@ -58,24 +58,32 @@ class Dealt:
         right = self._side(
             self._right, keys.right, is_left=False, suffix="" if by_name else _THEIRS
         )
-        extra = [names[n] for n in ("worker", "cell")]
+        extra = [names["worker"], *([names["cell"]] if self._cells_meet() else [])]
+        # Ours come last: Spark sorts by the first, and all rows of a partition have one worker.
         if by_name:
-            joined = left.join(right, [*extra, *(keys.names or [])], _SPARK_HOW[self._how])
+            joined = left.join(right, [*(keys.names or []), *extra], _SPARK_HOW[self._how])
         else:
             condition = self._condition()
             for mine in extra:
                 condition = condition & (F.col(quoted(mine)) == F.col(quoted(mine + _THEIRS)))
             joined = left.join(right, condition, _SPARK_HOW[self._how])
-            extra += [mine + _THEIRS for mine in extra]
         if any(self._doubles()):
             joined = joined.where(~self._doubled())
-        joined = joined.drop(*extra, names["left_copied"], names["right_copied"])
+        placed = [name + end for name in (names["worker"], names["cell"]) for end in ("", _THEIRS)]
+        joined = joined.drop(*placed, names["left_copied"], names["right_copied"])
         if keys.names is not None and not by_name:
             # By name, Spark lists the keys first.
             listed = {name.lower() for name in keys.names}
             rest = [c for c in self._left.columns if c.lower() not in listed]
             joined = joined.select(*[F.col(quoted(c)) for c in (*keys.names, *rest)])
         return joined
+
+    def _cells_meet(self) -> bool:
+        """Say whether a worker has two cells of one key, which then have to be told apart."""
+        plan = self._plan
+        key = np.repeat(np.arange(len(plan.keys)), plan.rows * plan.columns)
+        pairs = key.astype(np.int64) * plan.n_workers + plan.cells
+        return self._left.isStreaming or len(np.unique(pairs)) < len(pairs)
 
     def _condition(self) -> Column:
         keys = self._keys
@@ -128,28 +136,29 @@ class Dealt:
         cell = F.lit(0)
         copied = F.lit(False)
         if len(plan.keys):
-            part = F.pmod(dealt, F.get(_array(mine), key)).cast("int")
-            copies = F.when(listed, F.get(_array(theirs), key)).otherwise(F.lit(1))
-            copied = copies > 1
+            part = F.pmod(dealt, _entry(mine, key)).cast("int")
+            copies = _entry(theirs, key)
+            copied = listed & (copies > 1)
             if int(theirs.max()) > 1:
-                copy = F.explode(F.sequence(F.lit(0), copies - 1))
+                # No list for a row that stays alone: most do, and a list of one costs as much as a row.
+                copy = F.explode_outer(F.when(copied, F.sequence(F.lit(0), copies - 1)))
                 rows = rows.withColumn(names["cell"], copy)
-                copy = F.col(quoted(names["cell"]))
+                copy = F.coalesce(F.col(quoted(names["cell"])), F.lit(0))
             else:
                 copy = F.lit(0)
-            width = F.get(_array(plan.columns), key)
+            width = _entry(plan.columns, key)
             cell = part * width + copy if is_left else copy * width + part
             cell = F.when(listed, cell).otherwise(F.lit(0))
         owner = F.when(code < 0, F.pmod(dealt, F.lit(n)).cast("int")).otherwise(code)
         worker = owner
         if len(plan.keys):
-            worker = F.when(
-                listed, F.get(_array(plan.cells), F.get(_array(plan.start), key) + cell)
-            )
+            worker = F.when(listed, F.get(_array(plan.cells), _entry(plan.start, key) + cell))
             worker = worker.otherwise(owner)
+        # Known not to be null: else Spark works both out once more, to filter by it before the join.
+        worker, cell = (F.coalesce(one.cast("int"), F.lit(0)) for one in (worker, cell))
         marker = names["left_copied" if is_left else "right_copied"]
         at, place = names["worker"] + suffix, names["cell"] + suffix
-        rows = rows.withColumns({at: worker.cast("int"), place: cell.cast("int"), marker: copied})
+        rows = rows.withColumns({at: worker, place: cell, marker: copied})
         gone = [names["salt"], names["code"], *keys, *([names["cell"]] if suffix else [])]
         placed = rows.drop(*gone)
         # The state of a join of streams is placed by Spark, by the hash of worker, cell and key.
@@ -171,3 +180,8 @@ _SPARK_HOW = {
 
 def _array(values: NDArray[np.int32]) -> Column:
     return F.expr(sql_array(values, "int"))
+
+
+def _entry(values: NDArray[np.int32], place: Column) -> Column:
+    """Return the entry of an array; the number itself where all are equal."""
+    return F.lit(int(values[0])) if (values == values[0]).all() else F.get(_array(values), place)

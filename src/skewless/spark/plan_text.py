@@ -35,13 +35,13 @@ def cost_lines(found: Plan) -> list[str]:
         return ["  cost of the plan: none, the policy needs no counts."]
     loads = found.routing.loads(found.histogram)
     even = max(float(loads.mean()), 1.0)
+    rows, how = f"the {found.histogram.total} rows counted", "count the keys"
+    if found.sampled:
+        rows, how = f"about {found.histogram.total} rows", f"sample {found.sampled} rows"
     return [
+        f"  balance expected: max/mean {float(loads.max()) / even:.2f} over {rows}.",
         (
-            f"  balance expected: max/mean {float(loads.max()) / even:.2f} over the "
-            f"{found.histogram.total} rows counted."
-        ),
-        (
-            f"  cost of the plan: {found.gather_s:.2f} s to count the keys, "
+            f"  cost of the plan: {found.gather_s:.2f} s to {how}, "
             f"{found.learn_s:.2f} s to plan on the driver."
         ),
     ]

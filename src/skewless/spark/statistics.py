@@ -34,6 +34,8 @@ class Counted(NamedTuple):
     """Number of distinct keys."""
     tasks: int
     """Number of tasks that the rows were read in."""
+    sampled: int = 0
+    """Rows of the sample that all this was estimated from; 0 if all rows were counted."""
 
 
 def gather(

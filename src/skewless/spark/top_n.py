@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from skewless.errors import DataError, ParameterError
 from skewless.parameters import Range, check
+from skewless.planners import WrapAround
 from skewless.policy import Policy
 from skewless.routing import EVERY_WORKER, Routing
 from skewless.spark.batch import (
@@ -251,7 +252,7 @@ def _routing(
     df: DataFrame, keys: KeyColumns, chosen: Policy | Routing | str, workers: int | None
 ) -> Routing:
     if isinstance(chosen, str):
-        return plan_auto(df, keys, default_workers(df, workers)).routing
+        return plan_auto(df, keys, WrapAround(default_workers(df, workers))).routing
     return plan(df, keys, chosen).routing
 
 

@@ -13,7 +13,7 @@ from skewless.errors import DataError, ParameterError
 from skewless.planners import OffGreedy
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.batch import Plan, is_balanced, plan, worker_of
+from skewless.spark.batch import Plan, plan, plan_auto, worker_of
 from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import CALLS, GroupFunction
 from skewless.spark.keys import KeyColumns, fresh_name, quoted
@@ -40,12 +40,11 @@ def plan_whole(
         ``"local"``; with `strict` any policy or saved routing that splits keys.
     """
     rule, reason = whole_rule(policy, n_workers, strict=strict)
-    found = plan(df, keys, rule, weight=weight)
-    if policy == AUTO and found.histogram is not None:
-        hashing = Routing.hashing(n_workers)
-        if is_balanced(hashing, found.histogram):
-            reason = "chosen by 'auto': plain hashing is balanced within a tenth"
-            return found._replace(routing=hashing), reason
+    if policy != AUTO or isinstance(rule, Routing):
+        return plan(df, keys, rule, weight=weight), reason
+    found = plan_auto(df, keys, rule, weight=weight)
+    if found.routing == Routing.hashing(n_workers):
+        reason = "chosen by 'auto': plain hashing is balanced within a tenth"
     return found, reason
 
 

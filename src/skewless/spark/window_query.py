@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from skewless.errors import ParameterError
+from skewless.planners import WrapAround
 from skewless.routing import Routing
 from skewless.spark.batch import Plan, default_workers, place_by, plan, plan_auto
 from skewless.spark.keys import fresh_name, quoted, resolve_keys
@@ -185,7 +186,7 @@ class WindowQuery:
         if self._policy == SPARK:
             return None
         if isinstance(self._policy, str):
-            found = plan_auto(self._df, self._keys, self._workers)
+            found = plan_auto(self._df, self._keys, WrapAround(self._workers))
             if found.routing == Routing.hashing(self._workers):
                 return None
         else:
