@@ -57,7 +57,7 @@ test-spark: setup
 
 # Streams are not among them yet.
 batch_tests = $(addprefix tests/spark/test_,aggregators.py apply.py auto.py batch_agg.py \
-	batch_aggregate.py batch_bad_input.py batch_repartition.py cogroup.py inspect.py join.py \
+	batch_aggregate.py batch_bad_input.py batch_repartition.py cogroup.py inspect.py join.py sampling.py \
 	random_jobs.py split_or_whole.py top_n.py window.py writing.py)
 
 test-connect: setup

@@ -155,7 +155,13 @@ def _outcome(
         _max_over_mean(loads),
         max(0.0, float(held.sum()) - n_keys),
         -1 if name == "shuffle" else len(routing.split_keys),
-        predicted_s(loads, held, costs, slots=slots),
+        predicted_s(
+            loads,
+            held,
+            costs,
+            split=name == "shuffle" or len(routing.split_keys) > 0,
+            slots=slots,
+        ),
     )
 
 

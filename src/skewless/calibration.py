@@ -134,8 +134,7 @@ def fit(jobs: Sequence[Job], slots: int, route_us: float, setting: dict[str, str
     --------
     >>> true = Costs(0.0, 1.0, 2.0, 10.0, 0.5)
     >>> jobs = [
-    ...     Job(routed, rows, keys, (3 if routed else 2) * 0.5 + rows * (3e-6 if routed else 2e-6)
-    ...         + keys * 1e-5)
+    ...     Job(routed, rows, keys, 2 * 0.5 + rows * (3e-6 if routed else 2e-6) + keys * 1e-5)
     ...     for routed in (False, True) for rows in (100_000, 400_000) for keys in (100, 50_000)
     ... ]
     >>> found = fit(jobs, slots=1, route_us=0.0, setting={})
@@ -160,7 +159,7 @@ def _terms(job: Job, slots: int) -> NDArray[np.float64]:
     """Return what a job has of each: stages, then rows, rows sent and fragments of a slot in 1e-6."""
     rows = job.rows / slots / 1e6
     return np.array(
-        [stages_of(job.routed), rows, rows * job.routed, job.fragments / slots / 1e6], np.float64
+        [stages_of(split=False), rows, rows * job.routed, job.fragments / slots / 1e6], np.float64
     )
 
 

@@ -47,6 +47,7 @@ def predicted_s(
     costs: Costs,
     *,
     routed: bool = True,
+    split: bool = False,
     slots: int | None = None,
 ) -> float:
     """Return the seconds that a job takes: those of its slowest worker, or more if slots are few.
@@ -59,6 +60,8 @@ def predicted_s(
         What each costs.
     routed
         Whether rows are routed and shipped, or combined where they are.
+    split
+        Whether parts of a key lie on several workers, so that one more stage merges them.
     slots
         Workers that run side by side; all, if left out. No job is done before its whole work has
         passed through the slots.
@@ -78,18 +81,21 @@ def predicted_s(
     per_row = costs.update_us + (costs.ship_us if routed else 0.0)
     routing = costs.route_us * float(load.sum()) / _side_by_side(load, slots) if routed else 0.0
     work_us = makespan(load * per_row + held * costs.merge_us, slots) + routing
-    return work_us / 1e6 + stages_of(routed) * costs.stage_s
+    return work_us / 1e6 + stages_of(split=split) * costs.stage_s
 
 
-def stages_of(routed: bool) -> int:
-    """Return the stages of a grouped job: rows are combined, then merged; routed, they are sent before.
+def stages_of(*, split: bool) -> int:
+    """Return the stages of a grouped job.
+
+    Rows are combined where they lie, then merged; or they are sent to the workers of whole keys, and
+    combined and finished there. Sent to the workers of split keys they are merged in a third stage.
 
     Examples
     --------
-    >>> stages_of(routed=False), stages_of(routed=True)
+    >>> stages_of(split=False), stages_of(split=True)
     (2, 3)
     """
-    return 3 if routed else 2
+    return 3 if split else 2
 
 
 def makespan(tasks: NDArray[np.float64], slots: int | None = None) -> float:

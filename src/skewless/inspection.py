@@ -120,8 +120,9 @@ class Inspection:
         ]
         if whole is not None:
             says.append(
-                "Functions over whole groups: nothing can be split; placed by weight the fullest "
-                f"worker has {whole.max_over_mean:.2f} times the mean (off_greedy)."
+                "Functions over whole groups, and states that take a key's rows in order: not "
+                f"splittable; placed by weight the fullest worker has {whole.max_over_mean:.2f} times "
+                "the mean (off_greedy; for stateful streams kip, which moves few keys)."
             )
         return says
 

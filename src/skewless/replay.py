@@ -159,7 +159,8 @@ def gain_of(first: FirstTasks, routing: Routing, costs: Costs, *, slots: int | N
     hashed = Routing.hashing(n, seed=routing.seed).loads(first.histogram) * scale
     planned = routing.loads(first.histogram) * scale
     hash_s = predicted_s(hashed, np.zeros(n), costs, slots=slots)
-    plan_s = predicted_s(planned, _extra_fragments(routing), costs, slots=slots)
+    split = len(routing.split_keys) > 0
+    plan_s = predicted_s(planned, _extra_fragments(routing), costs, split=split, slots=slots)
     side_by_side = first.tasks if slots is None else min(slots, first.tasks)
     replay_s = first.rows * (costs.route_us + costs.ship_us) / 1e6 / side_by_side
     if first.shuffled:

@@ -48,7 +48,7 @@ def test_the_advice_splits_the_hot_key_and_leaves_sums_to_spark(report) -> None:
     assert "7.9 fair shares, so a key must be split" in text
     assert "leave them to Spark" in text
     assert "nothing for group-by" in text
-    assert "placed by weight the fullest worker has 7.9" in text
+    assert "not splittable; placed by weight the fullest worker has 7.9" in text
 
 
 def test_even_composite_keys_need_no_splitting(hot) -> None:

@@ -223,6 +223,39 @@ def test_what_spark_does_well_is_left_to_it_and_said(spark, big, dim) -> None:
     assert "as asked for" in Join(big, dim, "k", policy="spark").explain()
 
 
+@pytest.mark.parametrize("how", ["inner", "full"])
+def test_adaptive_execution_that_is_told_to_split_may_do_it(spark, big, dim, how) -> None:
+    slots = 8  # so that one long task counts
+    settings = {
+        "spark.sql.adaptive.forceOptimizeSkewedJoin": "true",
+        "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "8KB",
+        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8KB",
+    }
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("skewless.spark.join.slots_of", lambda session: slots)
+        before = Join(big, dim, "k", how, workers=8)
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        told = Join(big, dim, "k", how, workers=8)
+        joined = told.frame()
+        assert len(joined.collect()) == big.join(dim, "k", how).count()
+        final = physical_plan(joined)
+        for name in settings:
+            spark.conf.unset(name)
+    assert (
+        "hot keys are cut; adaptive execution would not split it (0 MB in memory"
+        in before.explain()
+    )
+    if how == "full":  # which AQE cuts on no side
+        assert "hot keys are cut; adaptive execution might split it as well" in told.explain()
+        return
+    assert (
+        "left to Spark: a hot key, but adaptive execution splits it, as it is told to"
+        in told.explain()
+    )
+    assert "skew=true" in final
+
+
 def test_a_side_that_may_not_be_copied_says_so(two) -> None:
     left, right = two
     condition = (right["k2"] == left["k"]) & (left["a"] < right["b"])

@@ -24,7 +24,7 @@ def jobs(costs: Costs = TRUE, slots: int = 4, noise=lambda i: 1.0) -> list[Job]:
     for i, (routed, rows, fragments) in enumerate(grid):
         a_row = costs.update_us + (costs.route_us + costs.ship_us) * routed
         work = (rows * a_row + fragments * costs.merge_us) / slots / 1e6
-        seconds = (3 if routed else 2) * costs.stage_s + work
+        seconds = 2 * costs.stage_s + work
         made.append(Job(routed, rows, fragments, seconds * noise(i)))
     return made
 

@@ -344,7 +344,11 @@ def check_sample(df: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: 
 
 
 def first_groups(
-    df: DataFrame, keys: KeyColumns, aggregator: Aggregator, verb: str
+    df: DataFrame,
+    keys: KeyColumns,
+    aggregator: Aggregator,
+    verb: str,
+    n_rows: int = _SAMPLE_ROWS,
 ) -> tuple[Aggregator, pa.Table, NDArray[np.int64]]:
     """Run one small job: return the aggregator with its schemas set, and some rows sorted by group.
 
@@ -355,7 +359,7 @@ def first_groups(
     """
     prepared = Prepared(verb, df, keys, aggregator)
     wanted = list(dict.fromkeys([*keys.names, *prepared.inputs]))
-    rows = to_arrow(df.select(*[F.col(quoted(c)) for c in wanted]).limit(_SAMPLE_ROWS))
+    rows = to_arrow(df.select(*[F.col(quoted(c)) for c in wanted]).limit(n_rows))
     if rows.num_rows == 0:
         return prepared.aggregator, rows.select(prepared.inputs), np.zeros(1, np.int64)
     order, starts = sorted_groups(rows, list(keys.names), None, None)

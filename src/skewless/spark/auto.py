@@ -27,6 +27,10 @@ __all__ = ["Choice", "choose", "measure"]
 
 #: Seconds of work on the sample after which no more of it is tried.
 _BUDGET_S = 0.2
+#: Rows that the aggregator is timed on at most, and at first.
+_TIMED_ROWS, _FIRST_ROWS = 1_024, 8
+#: A stage takes no longer than this to start, whatever the first job took (files are listed in it).
+_LONGEST_STAGE_S = 1.0
 #: Part of a row's work that its share of the states may cost for ``"local"`` to need no counts.
 _CHEAP = 0.03
 #: The same, were every row a key of its own: what is lost at most if the first rows are no sample.
@@ -76,9 +80,10 @@ def choose(
     Notes
     -----
     A small job fetches the first rows of the frame, on which the aggregator is timed in this process
-    (for 0.2 s at most). Where their states cost next to nothing beside their rows, and the frame has
-    at least as many tasks as run side by side, combining where the rows are is as good as anything
-    can be, and keys are not counted.
+    (for 0.2 s, unless a few rows take longer). Unless costs were calibrated, the seconds of that job
+    stand for what a stage takes to start. Where their states cost next to nothing beside their rows, and
+    the frame has at least as many tasks as run side by side, combining where the rows are is as good as
+    anything can be, and keys are not counted.
 
     Else a query samples the keys. Hashing, combining where the rows are and cutting the hot keys are
     then compared (`skewless.advisor`); the simplest one wins if it is as fast as the fastest within
@@ -86,8 +91,11 @@ def choose(
     workers than slots an uneven load costs nothing.
     """
     begun = time.perf_counter()
-    prepared, rows, starts = first_groups(df, keys, aggregator, "group_by")
+    prepared, rows, starts = first_groups(df, keys, aggregator, "group_by", _TIMED_ROWS)
+    fetched_s = time.perf_counter() - begun
     costs = measure(prepared, rows, starts)
+    if costs.stage_s == 0.0:
+        costs = costs._replace(stage_s=min(fetched_s, _LONGEST_STAGE_S))
     measured_s = time.perf_counter() - begun
     if _states_are_cheap(costs, len(starts) - 1, rows.num_rows) and _fills_the_slots(df):
         return Choice(
@@ -162,9 +170,9 @@ def measure(
     Notes
     -----
     What the aggregator takes comes on top of what the model has for a row and a fragment around it. The
-    rows are worked on by group, and once more with every row as a group of its own: the difference
-    is what a state costs to make, to which shipping its bytes and merging it are added. Where no key has
-    two rows in the sample, a state costs no more than the model's own figure.
+    rows are worked on by group, and once more with every row as a group of its own (or, if each is one
+    already, all as one group): the difference is what a state costs to make, to which shipping its bytes
+    and merging it are added.
     """
     base = known_costs()
     if rows.num_rows == 0:
@@ -175,6 +183,9 @@ def measure(
     if groups < n:
         apart_s, states = _timed(lambda: aggregator.update_groups(part, np.arange(n + 1)))
         state_us = max(0.0, apart_s - spent) / (n - groups) * 1e6
+    elif n > 1:
+        together_s, _ = _timed(lambda: aggregator.update_groups(part, np.array([0, n])))
+        state_us = max(0.0, spent - together_s) / (n - 1) * 1e6
     update_us = max(spent * 1e6 - groups * state_us, 0.0) / n
     merge_us = state_us + states.nbytes / states.num_rows * _US_PER_BYTE
     by_merge = [c for c in states.column_names if c not in aggregator.merges]
@@ -189,7 +200,11 @@ def _enough_rows(
     aggregator: Aggregator, rows: pa.Table, starts: NDArray[np.int64], budget_s: float
 ) -> tuple[int, float, pa.Table]:
     """Work on more and more of the rows, until it takes long enough to be timed."""
-    n = min(64, rows.num_rows)
+    n = min(_FIRST_ROWS, rows.num_rows)
+    first = np.append(starts[starts < n], n)
+    aggregator.update_groups(
+        rows.slice(0, n), first
+    )  # what is done once, such as imports, is no cost
     while True:
         part, ends = rows.slice(0, n), np.append(starts[starts < n], n)
         spent, states = _timed(lambda p=part, e=ends: aggregator.update_groups(p, e))  # type: ignore[misc]

@@ -12,6 +12,7 @@ from skewless.errors import DataError, ParameterError
 from skewless.join_plan import JoinCounts, JoinPlan, plan_join, plan_of_routing
 from skewless.routing import Routing
 from skewless.spark.batch import check_frame, default_workers
+from skewless.spark.join_adaptive import Adaptive, adaptive
 from skewless.spark.join_counts import PairCounts, count_pairs
 from skewless.spark.join_keys import On, join_type, read_on
 from skewless.spark.join_rows import Dealt
@@ -211,7 +212,7 @@ class Join:
                 "and the skew does not matter"
             )
         begun = time.perf_counter()
-        counts, nulls, self.counting = self._counts()
+        counts, nulls, self.counting, beside = self._counts()
         self.counted_s, self.null_rows = time.perf_counter() - begun, nulls
         plan = plan_join(counts, self.workers, **_allowed(self.how, residual=self.keys.residual))
         kept_nulls = _kept_nulls(self.how, nulls) if not all(self.keys.null_safe) else 0
@@ -222,6 +223,9 @@ class Join:
                     "left to Spark: its hash places the keys evenly enough (the longest task would be "
                     f"{spark / max(ours, 1e-9):.2f} times ours)"
                 )
+            nulls_are_few = kept_nulls * self.workers <= plan.hashed.sum()
+            if beside is not None and beside.splits and nulls_are_few:
+                return f"left to Spark: a hot key, but {beside.words}"
         self.plan = plan
         limit = ""
         if (
@@ -233,19 +237,20 @@ class Join:
                 "; a side whose unmatched rows are kept cannot be copied under a further condition, so "
                 "the heaviest key stays whole there"
             )
-        return f"hot keys are cut, whatever Spark's adaptive execution would do{limit}"
+        return f"hot keys are cut; {beside.words if beside else 'whatever Spark would do'}{limit}"
 
-    def _counts(self) -> tuple[JoinCounts, tuple[int, int], str]:
-        """Return the rows by key, those with null keys, and in words how they were found."""
+    def _counts(self) -> tuple[JoinCounts, tuple[int, int], str, Adaptive | None]:
+        """Return the rows by key, those with null keys, how they were found, and what AQE would do."""
         if self._sample is not None:
             counted = self.count()
-            return counted.counts, counted.null_rows, "to count the keys"
+            return counted.counts, counted.null_rows, "to count the keys", None
         found = estimate_pairs(self._left, self._right, self.keys, self.how, self.workers)
         how = "to count the keys"
         if found.sampled:
             keys = "1 key" if found.counted == 1 else f"{found.counted} keys"
             how = f"to sample {found.sampled:,} rows and count {keys}"
-        return found.counts, found.null_rows, how
+        beside = adaptive(self._left, self._right, self.how, found, self.workers)
+        return found.counts, found.null_rows, how, beside
 
     def _given(self, routing: Routing) -> str:
         """Take the keys that a routing splits; nothing is counted."""

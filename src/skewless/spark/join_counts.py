@@ -31,8 +31,6 @@ class PairCounts(NamedTuple):
     """Those whose key matches nothing, because it is null."""
     output: float
     """Rows of the result, if there is no condition but the equalities."""
-    sampled: int = 0
-    """Rows of the sample; 0 if all rows were counted."""
 
 
 def count_pairs(

@@ -34,8 +34,12 @@ class Estimate(NamedTuple):
 
     counts: JoinCounts
     """Exact for the keys that are listed; for all, if no row was left out."""
+    rows: tuple[int, int]
+    """Left and right rows with a key."""
     null_rows: tuple[int, int]
-    """Left and right rows whose key matches nothing, because it is null."""
+    """Those whose key matches nothing, because it is null."""
+    tasks: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """Left and right tasks in which rows of each listed key were met."""
     sampled: int
     """Rows of the sample; 0 if no row was left out."""
     counted: int
@@ -50,6 +54,8 @@ class _Keys(NamedTuple):
     right: NDArray[np.float64]
     met: NDArray[np.int64]
     """Rows of the sample."""
+    tasks: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """Left and right tasks that they lay in."""
     one: NDArray[np.bool_]
     """Whether all rows met have one second hash."""
 
@@ -98,7 +104,14 @@ def estimate_pairs(
         tail,
         not exists,
     )
-    return Estimate(counts, null_rows, 0 if found.complete else found.rows.num_rows, len(hot))
+    return Estimate(
+        counts,
+        (round(by_key.left.sum()), round(by_key.right.sum())),
+        null_rows,
+        (by_key.tasks[0][order], by_key.tasks[1][order]),
+        0 if found.complete else found.rows.num_rows,
+        len(hot),
+    )
 
 
 def _sample(left: DataFrame, right: DataFrame, keys: JoinKeys, n_workers: int) -> Sampled:
@@ -124,6 +137,11 @@ def _by_key(found: Sampled) -> tuple[tuple[int, int], _Keys]:
         key.drop_null().to_numpy().astype(np.int64).view(np.uint64), return_inverse=True
     )
     n, weights, is_left = len(hashes), found.weights[~null], is_left[~null]
+    task = found.task[~null]
+    tasks = [
+        np.bincount(np.unique(np.stack([place[side], task[side]]), axis=1)[0], minlength=n)
+        for side in (is_left, ~is_left)
+    ]
     check = found.rows.column("check").to_numpy()[~null].astype(np.int64)
     least, most = np.full(n, 2**31, np.int64), np.full(n, -(2**31), np.int64)
     np.minimum.at(least, place, check)
@@ -133,6 +151,7 @@ def _by_key(found: Sampled) -> tuple[tuple[int, int], _Keys]:
         _added(place[is_left], weights[is_left], n),
         _added(place[~is_left], weights[~is_left], n),
         np.bincount(place, minlength=n),
+        (tasks[0], tasks[1]),
         least == most,
     )
 

@@ -31,8 +31,13 @@ class Sampled(NamedTuple):
     """The selected columns."""
     weights: NDArray[np.float64]
     """Of each row, at least 1: one over the chance that it had to be taken."""
-    tasks: int
-    """Number of tasks that the rows were read in, as far as rows of them were taken."""
+    task: NDArray[np.int64]
+    """Number of the task that each was read in."""
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks, as far as rows of them were taken."""
+        return int(self.task.max()) + 1 if len(self.task) else 1
 
     @property
     def complete(self) -> bool:
@@ -90,8 +95,7 @@ def take(frame: DataFrame, n_sure: int) -> Sampled:
     at = rows.column("at").to_numpy()
     ordinal = at & ((1 << _ORDINAL_BITS) - 1)
     weights = np.maximum((ordinal + 1) / n_sure, 1.0)
-    tasks = int(at.max() >> _ORDINAL_BITS) + 1 if len(at) else 1
-    return Sampled(rows.drop_columns(["at"]), weights, tasks)
+    return Sampled(rows.drop_columns(["at"]), weights, at >> _ORDINAL_BITS)
 
 
 def estimated_histogram(
