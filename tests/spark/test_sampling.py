@@ -19,7 +19,7 @@ from skewless.spark.join_counts import count_pairs
 from skewless.spark.join_keys import read_on
 from skewless.spark.join_sample import estimate_pairs
 from skewless.spark.keys import resolve_keys
-from skewless.spark.sampling import chao1, sampled, take
+from skewless.spark.sampling import chao1, sample, sampled
 from tests.spark.comparison import assert_same_rows
 
 
@@ -46,9 +46,17 @@ def rows(spark: SparkSession) -> DataFrame:
     return spark.range(0, 40_000, 1, 4).select(key.alias("k"), n.alias("a"))
 
 
-def test_the_first_rows_of_each_task_are_taken_for_sure_and_late_ones_stand_for_more(rows) -> None:
-    some, at = sampled(rows, 50)
-    found = take(some.select("a", at.alias("at")), 50)
+def test_the_first_rows_of_each_task_are_taken_for_sure_and_late_ones_stand_for_more(
+    monkeypatch, rows
+) -> None:
+    def query(n_sure: int) -> DataFrame:
+        assert n_sure == 50
+        some, at = sampled(rows, n_sure)
+        return some.select("a", at.alias("at"))
+
+    monkeypatch.setattr(sampling, "_AT_LEAST", 200)
+    monkeypatch.setattr(sampling, "_PER_TASK_AT_LEAST", 1)
+    found = sample(query, 0, rows)
     taken = found.rows.column("a").to_numpy()
     ordinal = taken % 10_000 + 1  # a task has 10,000 rows, in order
     np.testing.assert_allclose(found.weights, np.maximum(1.0, ordinal / 50))
@@ -78,6 +86,16 @@ def test_a_sorted_frame_is_estimated_in_proportion(few, rows) -> None:
     assert hot[two] == pytest.approx(2_000, rel=0.3)
     assert found.rows == pytest.approx(40_000, rel=0.1)
     assert 400 <= found.distinct <= 700
+
+
+def test_a_frame_that_turns_out_to_lie_in_few_tasks_is_sampled_again(few, spark, rows) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", "64")
+    try:
+        found = estimate(rows.repartition("a"), resolve_keys("test", rows, ["k"]), 4)
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", "4")
+    assert found.tasks <= 4  # adaptive execution puts so few bytes together
+    assert found.sampled >= 800
 
 
 def test_weighted_rows_are_all_counted(few, rows) -> None:

@@ -21,7 +21,7 @@ from skewless.spark.expressions import needs_salt, routing_column, sql_array
 from skewless.spark.keys import KeyColumns, resolve_keys
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
 from skewless.spark.salt import salt_column
-from skewless.spark.sampling import estimated_histogram, per_task, sampled, take
+from skewless.spark.sampling import estimated_histogram, sample, sampled
 from skewless.spark.statistics import Counted, gather
 from skewless.spark.versions import version_of
 
@@ -231,9 +231,12 @@ def estimate(
     """
     if weight is not None:
         return count(df, keys, n_workers, weight=weight)
-    n_sure = per_task(df, n_workers)
-    some, at = sampled(df, n_sure)
-    found = take(some.select(keys.hash.alias("key"), at.alias("at")), n_sure)
+
+    def hashes_of(n_sure: int) -> DataFrame:
+        some, at = sampled(df, n_sure)
+        return some.select(keys.hash.alias("key"), at.alias("at"))
+
+    found = sample(hashes_of, n_workers, df)
     hashes = found.rows.column("key").to_numpy().view(np.uint64)
     n_hot, n_buckets = max(2 * n_workers, 64), bucket_count(n_workers)
     histogram, distinct = estimated_histogram(hashes, found.weights, n_hot, n_buckets)

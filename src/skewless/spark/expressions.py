@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from skewless.routing import EVERY_WORKER, GROUP_CHOICE, Routing, Tables
+from skewless.routing import EVERY_WORKER, Routing
+from skewless.routing_tables import GROUP_CHOICE, Tables
 
 __all__ = [
     "TABLE_SCHEMA",

@@ -19,7 +19,7 @@ from skewless.histogram import bucket_count, bucket_of
 from skewless.join_plan import JoinCounts
 from skewless.spark.join_counts import count_keys, key_hashes, listed
 from skewless.spark.join_keys import JoinKeys
-from skewless.spark.sampling import Sampled, per_task, sampled, take
+from skewless.spark.sampling import Sampled, sample, sampled
 
 __all__ = ["Estimate", "estimate_pairs"]
 
@@ -116,16 +116,16 @@ def estimate_pairs(
 
 def _sample(left: DataFrame, right: DataFrame, keys: JoinKeys, n_workers: int) -> Sampled:
     """Take a sample of both sides in one query; ``side`` is 0 for left rows and 1 for right ones."""
-    n_sure = min(per_task(df, n_workers) for df in (left, right))
-    frames = []
-    for side, (df, columns) in enumerate(((left, keys.left), (right, keys.right))):
-        some, at = sampled(df, n_sure)
-        frames.append(
-            key_hashes(
-                some, columns, keys, F.lit(side).cast("tinyint").alias("side"), at.alias("at")
-            )
-        )
-    return take(frames[0].union(frames[1]), n_sure)
+
+    def both(n_sure: int) -> DataFrame:
+        frames = []
+        for side, (df, columns) in enumerate(((left, keys.left), (right, keys.right))):
+            some, at = sampled(df, n_sure)
+            which = F.lit(side).cast("tinyint").alias("side")
+            frames.append(key_hashes(some, columns, keys, which, at.alias("at")))
+        return frames[0].union(frames[1])
+
+    return sample(both, n_workers, left, right)
 
 
 def _by_key(found: Sampled) -> tuple[tuple[int, int], _Keys]:

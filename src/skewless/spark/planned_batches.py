@@ -23,7 +23,8 @@ from skewless.spark.batch import Plan, learned, plan
 from skewless.spark.blocks import END
 from skewless.spark.pane_windows import Clock
 from skewless.spark.planned_stages import WEIGHT, Work, counted, run_stages, selected
-from skewless.spark.stateful import Stateful, StatefulWriter
+from skewless.spark.stateful import Stateful
+from skewless.spark.stateful_writer import StatefulWriter
 from skewless.state_store.job import Job, StateBatch, batches, run_batch
 from skewless.state_store.manifest import Manifest
 from skewless.state_store.repartitioning import Past

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from skewless.histogram import Histogram
 from skewless.spark.keys import fresh_name, quoted
 from skewless.spark.versions import to_arrow
 
-__all__ = ["Sampled", "chao1", "estimated_histogram", "per_task", "sampled", "take", "tasks_of"]
+__all__ = ["Sampled", "chao1", "estimated_histogram", "sample", "sampled", "tasks_of"]
 
 #: Low bits of Spark's ``monotonically_increasing_id`` that number the rows of a task.
 _ORDINAL_BITS = 33
@@ -22,6 +23,8 @@ _ORDINAL_BITS = 33
 _PER_WORKER = 1_000
 #: At least this many in all, and of each task.
 _AT_LEAST, _PER_TASK_AT_LEAST = 40_000, 64
+#: Part of the rows wanted that is enough.
+_ENOUGH = 0.25
 
 
 class Sampled(NamedTuple):
@@ -58,15 +61,40 @@ def tasks_of(df: DataFrame) -> int | None:
     return int(df._jdf.queryExecution().toRdd().getNumPartitions())
 
 
-def per_task(df: DataFrame, n_workers: int) -> int:
-    """Return how many rows of each task are taken for sure, for plans of `n_workers`."""
+def sample(build: Callable[[int], DataFrame], n_workers: int, *frames: DataFrame) -> Sampled:
+    """Run a query over samples of frames; once more with more rows of each task if there were few.
+
+    Parameters
+    ----------
+    build
+        Makes the query from the number of rows that are taken of each task for sure; it is made of
+        `sampled`, and has the numbers of rows as ``at``.
+    n_workers
+        Number of workers that a plan is wanted for.
+    *frames
+        What is sampled.
+
+    Notes
+    -----
+    Where rows are shuffled before, the number of tasks is not known, and adaptive execution may put all
+    rows into few: then few rows are taken, which shows, and the query runs again.
+    """
     wanted = max(_AT_LEAST, _PER_WORKER * n_workers)
-    tasks = tasks_of(df) or int(str(df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
-    return max(_PER_TASK_AT_LEAST, -(-wanted // max(tasks, 1)))
+    tasks = max(_expected_tasks(df) for df in frames)
+    n_sure = max(_PER_TASK_AT_LEAST, -(-wanted // tasks))
+    found = _take(build(n_sure), n_sure)
+    if not found.complete and found.tasks * n_sure < _ENOUGH * wanted:
+        n_sure = -(-wanted // found.tasks)
+        found = _take(build(n_sure), n_sure)
+    return found
+
+
+def _expected_tasks(df: DataFrame) -> int:
+    return tasks_of(df) or int(str(df.sparkSession.conf.get("spark.sql.shuffle.partitions")))
 
 
 def sampled(df: DataFrame, n_sure: int) -> tuple[DataFrame, Column]:
-    """Return a sample of the rows, and a column that numbers the rows of each task, for `take`.
+    """Return a sample of the rows, and a column that numbers the rows of each task, for `sample`.
 
     Parameters
     ----------
@@ -89,8 +117,7 @@ def sampled(df: DataFrame, n_sure: int) -> tuple[DataFrame, Column]:
     return numbered.where(F.rand(0) * (ordinal + 1) < float(n_sure)), F.col(quoted(at))
 
 
-def take(frame: DataFrame, n_sure: int) -> Sampled:
-    """Run a query over `sampled` (or a union of several) with the numbers as ``at``; weigh its rows."""
+def _take(frame: DataFrame, n_sure: int) -> Sampled:
     rows = to_arrow(frame)
     at = rows.column("at").to_numpy()
     ordinal = at & ((1 << _ORDINAL_BITS) - 1)

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from skewless.active_workers import Elastic
@@ -30,19 +29,19 @@ from skewless.spark.expressions import needs_salt, routing_column
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.panes import duration_us
 from skewless.spark.policies import AUTO
+from skewless.spark.stateful_writer import StatefulWriter
+from skewless.spark.stored_rows import batch_output, read_state
 from skewless.spark.versions import arrow_schema
 from skewless.spark.whole import schema_of
-from skewless.state_store.fragments import read_file
 from skewless.state_store.job import Job, StateBatch, batches, run_batch
-from skewless.state_store.manifest import DataFile, Manifest
-from skewless.state_store.reader import fragment_rows, row_schema
+from skewless.state_store.manifest import Manifest
 from skewless.state_store.repartitioning import Repartitioning
 from skewless.state_store.step import Receipt, Task, Timing, run_step
 from skewless.state_store.storage import Storage
 from skewless.state_store.store import StateStore
 from skewless.state_store.update import read_update
 
-__all__ = ["Stateful", "StatefulWriter", "read_state", "run_workers", "stateful"]
+__all__ = ["Stateful", "run_workers", "stateful"]
 
 _HASH, _PLACE, _WORKER = "__skewless_hash", "__skewless_place", "__skewless_worker"
 
@@ -305,7 +304,7 @@ class Stateful:
         session = batch_df.sparkSession
         manifest = self._commit(batch_df, _query_id(session, checkpoint), batch)
         if sink is not None:
-            sink(_output(session, self._job.store.storage, manifest, self.schema), batch)
+            sink(batch_output(session, self._job.store.storage, manifest, self.schema), batch)
         if self._scaling is not None:
             self._scaling.finish(manifest)
 
@@ -393,174 +392,3 @@ def _query_id(session: SparkSession, checkpoint: str) -> str:
                 "use a checkpoint on a filesystem that pyarrow reaches."
             ) from error
         return str(found)
-
-
-def _output(
-    session: SparkSession, storage: Storage, manifest: Manifest, schema: StructType
-) -> DataFrame:
-    """Return the recorded output of a batch."""
-    return _frame(
-        session,
-        _file_reader(storage, manifest.output, manifest.outputs),
-        schema,
-        len(manifest.output),
-    )
-
-
-def _frame(
-    session: SparkSession,
-    read: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    schema: StructType,
-    n_parts: int,
-) -> DataFrame:
-    return session.range(0, n_parts, 1, max(1, n_parts)).mapInArrow(read, schema)
-
-
-def _file_reader(
-    storage: Storage, files: tuple[DataFile, ...], schema: pa.Schema
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for part in parts:
-            for index in part.column(0).to_pylist():
-                yield from read_file(storage, files[index]).cast(schema).to_batches()
-
-    return read
-
-
-def read_state(session: SparkSession, folder: str, *, batch: int | None = None) -> DataFrame:
-    """Return the state of a stateful query as a batch frame.
-
-    Parameters
-    ----------
-    session
-        The Spark session.
-    folder
-        What the query names as ``state=``.
-    batch
-        The state after this batch, one of the last few that are kept; the newest if left out.
-
-    Returns
-    -------
-    DataFrame
-        Key columns, state columns, ``_worker`` (the owner) and ``_timer``.
-
-    Raises
-    ------
-    DataError
-        The folder holds no such state.
-
-    Examples
-    --------
-    >>> read_state(spark, "/shared/state").orderBy("user").show()  # doctest: +SKIP
-    """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    manifest = StateStore(folder).of_batch(batch)
-
-    def read(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        store = StateStore(folder)
-        for part in parts:
-            for index in part.column(0).to_pylist():
-                yield from fragment_rows(store, manifest, index).to_batches()
-
-    schema = from_arrow_schema(row_schema(manifest))
-    return _frame(session, read, schema, len(manifest.fragments))
-
-
-class StatefulWriter:
-    """How a stateful stream is written: the methods of Spark's ``DataStreamWriter`` that apply."""
-
-    def __init__(self, stream: Stateful) -> None:
-        self._stream = stream
-        self._options: dict[str, Any] = {}
-        self._sink_options: dict[str, Any] = {}
-        self._format = "parquet"
-        self._name: str | None = None
-        self._trigger: dict[str, Any] = {}
-        self._sink: Callable[[DataFrame, int], Any] | None = None
-
-    def option(self, key: str, value: Any) -> StatefulWriter:
-        """Set an option: ``checkpointLocation`` for the query, ``path`` and others for the sink."""
-        target = self._options if key.lower() == "checkpointlocation" else self._sink_options
-        target["checkpointLocation" if target is self._options else key] = value
-        return self
-
-    def options(self, **options: Any) -> StatefulWriter:
-        """Set several options."""
-        for key, value in options.items():
-            self.option(key, value)
-        return self
-
-    def format(self, source: str) -> StatefulWriter:
-        """Name the file format of `start`'s folder; Parquet if it is not called, ``"noop"`` for none."""
-        self._format = source
-        return self
-
-    def queryName(self, name: str) -> StatefulWriter:  # noqa: N802 - as Spark calls it
-        """Name the query."""
-        self._name = name
-        return self
-
-    def trigger(self, **trigger: Any) -> StatefulWriter:
-        """Say when a batch runs, as for ``DataStreamWriter.trigger``."""
-        self._trigger = trigger
-        return self
-
-    def foreachBatch(self, function: Callable[[DataFrame, int], Any]) -> StatefulWriter:  # noqa: N802
-        """Hand the output rows of each batch to a function of the frame and the batch id.
-
-        The frame reads what the batch recorded. After a crash the function may get the same rows with
-        the same id once more, as in Structured Streaming: let it write by id.
-        """
-        if not callable(function):
-            raise DataError(f"foreachBatch: takes a function, got {type(function).__name__}.")
-        self._sink = function
-        return self
-
-    def start(self, path: str | None = None) -> StreamingQuery:
-        """Start the query.
-
-        Parameters
-        ----------
-        path
-            Folder for the output rows; each batch writes ``batch=<id>`` in it, whole, so that a batch
-            which is handed over twice is there once.
-
-        Raises
-        ------
-        ParameterError
-            There is no checkpoint, or no sink, or two.
-        """
-        checkpoint = self._options.get("checkpointLocation")
-        if checkpoint is None:
-            raise ParameterError(
-                f"{self._stream.verb}: set .option('checkpointLocation', ...): batches are committed by "
-                "its ids."
-            )
-        folder = path or self._sink_options.pop("path", None)
-        if (folder is None) == (self._sink is None) and self._format != "noop":
-            raise ParameterError(
-                f"{self._stream.verb}: give foreachBatch(function), start(path) or format('noop'): one "
-                "of them."
-            )
-        sink = self._sink if folder is None else self._to_folder(str(folder))
-        stream = self._stream
-
-        def run(batch_df: DataFrame, batch: int) -> None:
-            stream._run(batch_df, batch, str(checkpoint), sink)
-
-        writer = stream._df.writeStream.foreachBatch(run).options(**self._options)
-        if self._name is not None:
-            writer = writer.queryName(self._name)
-        if self._trigger:
-            writer = writer.trigger(**self._trigger)
-        return writer.start()
-
-    def _to_folder(self, folder: str) -> Callable[[DataFrame, int], None]:
-        source, options = self._format, dict(self._sink_options)
-
-        def write(rows: DataFrame, batch: int) -> None:
-            target = f"{folder.rstrip('/')}/batch={batch}"
-            rows.write.format(source).mode("overwrite").options(**options).save(target)
-
-        return write

@@ -18,7 +18,8 @@ from skewless.active_workers import Elastic
 from skewless.errors import DataError
 from skewless.histogram import bucket_count
 from skewless.policy import Policy
-from skewless.routing import Routing, Tables
+from skewless.routing import Routing
+from skewless.routing_tables import Tables
 from skewless.spark import expressions, learning, listening, policy_reader
 from skewless.spark.batch import place, worker_of
 from skewless.spark.keys import KeyColumns
