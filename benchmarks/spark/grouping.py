@@ -12,7 +12,7 @@ of workers on every key, the function per (key, salt), and a merge of the parts;
 too, since it would end in one task as well. ``even`` is the same
 number of rows with keys that no hash can place unevenly, cut by WrapAround: what perfectly even tasks
 would take. Every round runs all variants once, in an order that moves on by one, and compares their
-answers; before the first, each runs on a few rows. What takes more than 10 s is run once, and stopped
+answers; before the first, each runs on a few rows. What takes more than 25 s is run once, and stopped
 after 40 s (its time is then a lower bound, marked ``>``). ``spark`` as shipped, which is one task
 whatever the keys, is run at one exponent only.
 """
@@ -52,7 +52,7 @@ KEPT = "spark kept"
 #: The exponent at which Spark as shipped is run where its merging leaves one task.
 SHIPPED_AT = 1.5
 #: Seconds above which a variant is not run again, and after which it is stopped.
-LONG_S = 10.0
+LONG_S = 25.0
 STOPPED_S = 40.0
 _MERGING = "spark.sql.adaptive.coalescePartitions.enabled"
 
@@ -118,10 +118,10 @@ def work(microseconds: float) -> None:
 
 
 def run(
-    rows: int = 96_000,
+    rows: int = 128_000,
     cpu_rows: int = 1_000_000,
     rounds: int = 2,
-    cost_us: float = 1_000.0,
+    cost_us: float = 2_000.0,
     exponents: tuple[float, ...] = EXPONENTS,
 ) -> dict[str, Any]:
     """Measure every cell, print the tables, and return everything measured."""

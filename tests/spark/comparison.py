@@ -7,8 +7,17 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+
+from skewless.spark.versions import version_of
+
+
+def needs(df: DataFrame, major: int, minor: int, what: str) -> None:
+    """Skip the test where Spark is older, and so cannot do what it is about."""
+    if version_of(df.sparkSession) < (major, minor):
+        pytest.skip(f"Spark {major}.{minor} or newer {what}")
 
 
 def assert_same_rows(found: DataFrame, expected: DataFrame) -> None:

@@ -6,11 +6,13 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 KIND = os.environ.get("SKEWLESS_SPARK", "classic")
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +31,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         environment.setenv("PYSPARK_PYTHON", sys.executable)
         environment.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
         environment.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        # The workers of a Connect server do not get the path of the process that started it.
+        environment.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
         environment.setenv("SPARK_LOCAL_DIRS", os.fspath(folder / "local"))
         builder = SparkSession.builder
         builder = builder.remote("local[2]") if KIND == "connect" else builder.master("local[2]")
@@ -36,6 +40,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             builder.appName("skewless tests")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.connect.grpc.binding.address", "127.0.0.1")
             .config("spark.driver.memory", "1g")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")

@@ -107,6 +107,7 @@ def test_explain_says_what_was_measured_predicted_and_chosen(hot) -> None:
         assert part in told
 
 
+@pytest.mark.classic  # Connect does not say in how many tasks a frame lies
 def test_states_that_cost_nothing_are_combined_where_they_are_and_no_key_is_counted(
     hot, clock, monkeypatch
 ) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 import skewless
 from skewless.errors import DataError, ParameterError
-from tests.spark.comparison import assert_same_rows
+from tests.spark.comparison import assert_same_rows, needs
 
 SCHEMA = "k string, id long, matches long, best long"
 
@@ -75,6 +75,7 @@ def test_a_function_that_is_row_wise_on_the_left_gives_the_same_rows_split(
 
 
 def test_arrow_functions_and_the_other_side(left, right) -> None:
+    needs(left, 4, 0, "hands over Arrow")
     found = pair(left, right).apply(annotate_arrow, SCHEMA, form="arrow", rowwise="left")
     expected = plain(left, right, annotate_arrow, arrow=True)
     assert_same_rows(found, expected)
@@ -87,6 +88,8 @@ def test_arrow_functions_and_the_other_side(left, right) -> None:
 
 
 def test_the_hot_key_is_worked_on_by_several_tasks(left, right) -> None:
+    needs(left, 4, 1, "works on both sides where they were placed")
+
     def where(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
         from pyspark import TaskContext
 

@@ -11,8 +11,9 @@ from pyspark.sql import functions as F
 import skewless
 from skewless.errors import DataError, ParameterError
 from skewless.spark import sampling
+from skewless.spark.batch import places_by_id
 from skewless.spark.join import Join
-from tests.spark.comparison import assert_same_rows, physical_plan
+from tests.spark.comparison import assert_same_rows, needs, physical_plan
 
 HOWS = ("inner", "left", "right", "full", "semi", "anti")
 
@@ -43,9 +44,11 @@ def dim(spark: SparkSession) -> DataFrame:
     return spark.range(0, 20_000, 1, 8).select(F.col("id").alias("k"), F.col("id").alias("b"))
 
 
-def loads(joined: DataFrame, workers: int) -> list[int]:
-    rows = joined.groupBy(F.spark_partition_id()).count().collect()
-    return [row[1] for row in rows] + [0] * (workers - len(rows))
+def assert_even(joined: DataFrame, workers: int, limit: float) -> None:
+    """At most `limit` times a fair share in a partition, where it is skewless that places rows."""
+    if places_by_id(joined):
+        sizes = [row[1] for row in joined.groupBy(F.spark_partition_id()).count().collect()]
+        assert max(sizes) <= limit * sum(sizes) / workers
 
 
 @pytest.mark.parametrize("how", mostly("inner", "left", "full", "anti"))
@@ -57,8 +60,7 @@ def test_a_hot_key_on_the_left_is_shared_out_and_nothing_else_is_copied(big, dim
     assert plan.copied_left == 0
     assert plan.copied_right <= 8
     if how != "anti":
-        sizes = loads(decided.frame(), 8)
-        assert max(sizes) <= 1.5 * sum(sizes) / 8
+        assert_even(decided.frame(), 8, 1.5)
 
 
 @pytest.mark.parametrize("how", ["left", "full", "semi"])
@@ -94,8 +96,7 @@ def test_a_key_that_is_hot_on_both_sides_becomes_a_grid(spark, how) -> None:
         assert (int(plan.rows[0]), int(plan.columns[0])) in ((4, 2), (2, 4))
         assert plan.max_over_mean <= 1.1
         assert "1 key cut into grids of" in decided.explain()
-        sizes = loads(decided.frame(), 8)
-        assert max(sizes) <= 1.2 * sum(sizes) / 8
+        assert_even(decided.frame(), 8, 1.2)
 
 
 @pytest.mark.parametrize("how", mostly("left", "right", "anti"))
@@ -112,8 +113,7 @@ def test_a_routing_says_which_keys_are_cut_and_nothing_is_counted(spark, big, di
     assert decided.counted_s == 0
     assert "1 listed keys, cut into 4 parts" in decided.explain()
     if how not in ("semi", "anti"):
-        sizes = loads(decided.frame(), 8)
-        assert max(sizes) <= 0.3 * sum(sizes)
+        assert_even(decided.frame(), 8, 2.4)
 
 
 @pytest.mark.parametrize("how", mostly("left", "full", "semi"))
@@ -125,8 +125,7 @@ def test_null_keys_match_nothing_and_are_spread(spark, how) -> None:
     assert_same_rows(decided.frame(), left.join(right, "k", how))
     assert decided.null_rows == (900, 475)
     if how in ("left", "anti"):
-        sizes = loads(decided.frame(), 8)
-        assert max(sizes) <= 1.3 * sum(sizes) / 8
+        assert_even(decided.frame(), 8, 1.3)
 
 
 def conditions(left: DataFrame, right: DataFrame):
@@ -204,6 +203,7 @@ def test_key_types_are_coerced_as_spark_does(spark, pair) -> None:
 
 
 def test_both_sides_are_placed_once_and_joined_where_they_are(big, dim) -> None:
+    needs(big, 4, 1, "joins rows where they were placed")
     joined = skewless.join(big, dim, "k", workers=8, policy="split")
     joined.collect()
     final = physical_plan(joined).split("== Initial Plan ==")[0]
@@ -223,6 +223,7 @@ def test_what_spark_does_well_is_left_to_it_and_said(spark, big, dim) -> None:
     assert "as asked for" in Join(big, dim, "k", policy="spark").explain()
 
 
+@pytest.mark.classic  # Connect does not show the final plan
 @pytest.mark.parametrize("how", ["inner", "full"])
 def test_adaptive_execution_that_is_told_to_split_may_do_it(spark, big, dim, how) -> None:
     slots = 8  # so that one long task counts

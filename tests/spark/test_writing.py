@@ -67,7 +67,7 @@ def test_small_targets_are_met_too(spark: SparkSession) -> None:
 
 
 def test_bytes_are_what_is_balanced_when_they_are_the_target(spark: SparkSession) -> None:
-    frame = days(spark, 8_000).withColumn("s", F.repeat("s", (F.col("id") % 50 * 10).cast("int")))
+    frame = days(spark, 8_000).withColumn("s", F.expr("repeat(s, cast(id % 50 * 10 as int))"))
     each = frame.agg(F.sum(row_bytes(frame))).first()[0] // 12
     laid = skewless.repartition_for_write(frame, "date", target_bytes=each, workers=12)
     at = laid.groupBy("date", F.spark_partition_id().alias("task")).agg(F.sum(row_bytes(laid)))

@@ -27,6 +27,7 @@ from skewless.spark.versions import version_of
 
 __all__ = [
     "Plan",
+    "as_placed",
     "check_frame",
     "count",
     "default_workers",
@@ -36,6 +37,7 @@ __all__ = [
     "learned",
     "place",
     "place_by",
+    "places_by_id",
     "plan",
     "plan_auto",
     "repartition",
@@ -298,7 +300,7 @@ def place(df: DataFrame, n_workers: int, worker: Column) -> DataFrame:
     4.1 and newer take it directly; older versions place rows by a Murmur3 hash, which gets an integer
     that it sends to the wanted partition.
     """
-    if _places_by_id(df):
+    if places_by_id(df):
         return df.repartitionById(n_workers, worker)
     return df.repartition(n_workers, _slot_column(worker, n_workers))
 
@@ -308,13 +310,22 @@ def place_by(df: DataFrame, n_workers: int, name: str) -> DataFrame:
 
     Grouping by that column and others then takes no further exchange.
     """
-    if _places_by_id(df):
+    if places_by_id(df):
         return df.repartitionById(n_workers, F.col(name))
     slots = df.withColumn(name, _slot_column(F.col(name), n_workers))
     return slots.repartition(n_workers, F.col(name))
 
 
-def _places_by_id(df: DataFrame) -> bool:
+def as_placed(df: DataFrame, worker: Column, n_workers: int) -> Column:
+    """Return what `place_by` leaves in the column of a worker."""
+    return worker if places_by_id(df) else _slot_column(worker, n_workers)
+
+
+def places_by_id(df: DataFrame) -> bool:
+    """Say whether Spark takes the partition of a row directly, and then joins rows where they are.
+
+    Before 4.1 it shuffles both sides of a join once more, by the hash of all that is compared.
+    """
     return hasattr(df, "repartitionById") and version_of(df.sparkSession) >= (4, 1)
 
 

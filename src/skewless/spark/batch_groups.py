@@ -321,9 +321,9 @@ class BatchGroups:
         self, verb: Callable[[GroupedData], DataFrame], ordered: Sequence[str] = ()
     ) -> DataFrame:
         plain = verb(self._grouped(self._df))
+        plain.schema  # noqa: B018 - analyses the query on Connect too, before any job
         if isinstance(self._policy, str):
             return plain
-        plain.schema  # noqa: B018 - analyses the query on Connect too, before any job
         if not ordered:
             return verb(self._grouped(self._placed()))
         # Partial results of a split key would be put together in any order.

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skewless.join_plan import JoinPlan
-from skewless.spark.batch import place_by
+from skewless.spark.batch import place_by, places_by_id
 from skewless.spark.expressions import routing_column, sql_array
 from skewless.spark.join_keys import JoinKeys, On, unmatchable, with_keys
 from skewless.spark.keys import quoted
@@ -161,8 +161,9 @@ class Dealt:
         rows = rows.withColumns({at: worker, place: cell, marker: copied})
         gone = [names["salt"], names["code"], *keys, *([names["cell"]] if suffix else [])]
         placed = rows.drop(*gone)
-        # The state of a join of streams is placed by Spark, by the hash of worker, cell and key.
-        return placed if placed.isStreaming else place_by(placed, n, at)
+        # Spark places the state of a join of streams, and before 4.1 all joins, by key, worker and cell.
+        by_hash = placed.isStreaming or not places_by_id(placed)
+        return placed if by_hash else place_by(placed, n, at)
 
 
 #: Ends the names of the right side's worker and cell where both are in the result.

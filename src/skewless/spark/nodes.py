@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyspark
 from pyspark.sql import Column
 
 __all__ = ["arguments_of", "call_of", "child_of", "column_of", "field_of", "kind_of", "node_of"]
@@ -20,10 +21,7 @@ def node_of(column: Column) -> Any:
     if not hasattr(column, "_jc"):
         return column._expr  # Spark Connect
     java: Any = column._jc
-    try:
-        return java.node()
-    except TypeError:  # py4j: there is no such method
-        return java.expr()
+    return java.expr() if int(pyspark.__version__.split(".")[0]) < 4 else java.node()
 
 
 def kind_of(node: Any) -> str:

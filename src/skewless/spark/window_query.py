@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from skewless.errors import ParameterError
 from skewless.planners import WrapAround
 from skewless.routing import Routing
-from skewless.spark.batch import Plan, default_workers, place_by, plan, plan_auto
+from skewless.spark.batch import Plan, as_placed, default_workers, place_by, plan, plan_auto
 from skewless.spark.keys import fresh_name, quoted, resolve_keys
 from skewless.spark.neighbours import with_neighbours
 from skewless.spark.policies import AUTO, LOCAL, SPARK, PolicyLike, resolve_policy
@@ -296,7 +296,8 @@ class WindowQuery:
             merged.append(merge.over(earlier).alias(before[one.name]))
             merged.append(merge.over(of_key).alias(total[one.name]))
         told = parts.select(*keys.values(), at, *merged)
-        same = F.col(worker) == F.col(at)
+        n_workers = self.planned.routing.n_workers if self.planned else 1
+        same = F.col(worker) == as_placed(df, F.col(at), n_workers)
         for name, alias in keys.items():
             same &= F.col(quoted(name)).eqNullSafe(F.col(alias))
         joined = placed.join(F.broadcast(told), same, "left").drop(*keys.values(), at)
