@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skewless import document
-from skewless import routing as routing_module
+from skewless import document, routing_tables
 from skewless.chunk import Chunk
 from skewless.errors import DataError, ParameterError
 from skewless.histogram import Histogram, bucket_count, bucket_of
@@ -396,4 +395,4 @@ def test_many_hot_keys_make_a_table_soon() -> None:
 def test_hot_keys_that_no_table_holds_are_refused() -> None:
     keys = np.array([5, 6], np.uint64)
     place, displacement = np.zeros(2, np.int64), np.zeros(1, np.int64)
-    assert not routing_module._displace(keys, 1, displacement, place)
+    assert not routing_tables._displace(keys, 1, displacement, place)

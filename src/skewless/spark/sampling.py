@@ -154,7 +154,7 @@ def chao1(met: NDArray[np.int64]) -> int:
     Examples
     --------
     >>> chao1(np.array([1, 1, 1, 1, 2, 2])), chao1(np.array([3, 3]))
-    (8, 2)
+    (10, 2)
     """
     once, twice = int((met == 1).sum()), int((met == 2).sum())
     unseen = once * once // (2 * twice) if twice else once * (once - 1) // 2
