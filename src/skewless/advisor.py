@@ -150,18 +150,13 @@ def _outcome(
         routing = policy.learn(histogram)
     loads = routing.loads(histogram)
     held = _fragments(routing, histogram, n_keys)
+    n_split = -1 if name == "shuffle" else len(routing.split_keys)
     return Outcome(
         name,
         _max_over_mean(loads),
         max(0.0, float(held.sum()) - n_keys),
-        -1 if name == "shuffle" else len(routing.split_keys),
-        predicted_s(
-            loads,
-            held,
-            costs,
-            split=name == "shuffle" or len(routing.split_keys) > 0,
-            slots=slots,
-        ),
+        n_split,
+        predicted_s(loads, held, costs, split=n_split != 0, slots=slots),
     )
 
 

@@ -145,7 +145,8 @@ def test_shortcuts_on_columns_that_are_not_there(frame: DataFrame) -> None:
     groups = skewless.group_by(frame, "user", policy="wrap_around", workers=2)
     for verb in (groups.sum, groups.avg, groups.min, groups.max):
         # Spark Connect refuses in its client, by another error.
-        with pytest.raises((AnalysisException, PySparkTypeError), match="amuont"):
+        refused = AnalysisException if hasattr(frame, "_jdf") else PySparkTypeError
+        with pytest.raises(refused, match="amuont"):
             verb("amuont")
 
 
