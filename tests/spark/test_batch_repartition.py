@@ -256,7 +256,7 @@ def test_without_repartition_by_id_every_row_lands_where_it_should(
     columns = resolve_keys("test", hot, ["k"])
     routing = plan(hot, columns, WrapAround(8)).routing
     direct = _located(place(hot, 8, worker_of(hot, columns, routing)[0]))
-    monkeypatch.setattr(batch, "_places_by_id", lambda df: False)
+    monkeypatch.setattr(batch, "places_by_id", lambda df: False)
     moved = place(hot, 8, worker_of(hot, columns, routing)[0])
     assert "hashpartitioning" in physical_plan(moved)
     assert len(partition_sizes(moved)) == 8

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from skewless.plain_values import decode, encode
 from skewless.spark.aggregator import Aggregator
 
-__all__ = ["Emitted", "Running", "States", "Sums", "Totals"]
+__all__ = ["Emitted", "Running", "States", "Sums", "Totals", "exact_scale"]
 
 #: Every finite double is a whole multiple of 2 ** -1074, the smallest of them.
 _SMALLEST = 1074
@@ -98,8 +98,19 @@ class Sums:
             elif kind == "int":
                 found.append(value)
             else:
-                found.append(_EXACT.scaleb(_EXACT.create_decimal(value), -int(kind)))
+                found.append(exact_scale(value, -int(kind)))
         return tuple(found)
+
+
+def exact_scale(value: int, power: int) -> decimal.Decimal:
+    """Return ``value * 10 ** power``.
+
+    Examples
+    --------
+    >>> exact_scale(-250, -2)
+    Decimal('-2.50')
+    """
+    return _EXACT.scaleb(_EXACT.create_decimal(value), power)
 
 
 def _of_float(value: float | None) -> tuple[int, ...]:

@@ -1,16 +1,18 @@
 """Running totals in a streaming query: one stateful operator, in Python, holds the last window's panes.
 
-The combine stage hands on one row for each task, key and pane; keys and states are packed, so that
-nothing but bytes and integers crosses to pandas. Keys are hashed to a fixed number of slots, and the
-state of a slot is the `Running` of its keys: Spark keeps it, versioned by batch, as any other state.
+Keys are hashed to a fixed number of slots. The combine stage hands on one row for each task, slot and
+pane, which holds the keys and states of that pane as an Arrow stream, so that few rows cross to pandas;
+what is emitted comes back the same way. The state of a slot is that of `PrefixSums`, or of `Running` if
+an aggregator subtracts by itself: Spark keeps it, versioned by batch, as any other state.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -27,34 +29,27 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     IntegralType,
-    LongType,
     StructField,
     StructType,
 )
 
 from skewless.errors import DataError
 from skewless.plain_values import decode, encode
-from skewless.spark.aggregation import Prepared, combine
+from skewless.spark.aggregation import Prepared, codes, combine
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.batch import worker_slots
 from skewless.spark.keys import KeyColumns, quoted
-from skewless.spark.running import Running, Totals
+from skewless.spark.prefix_sums import END, KEY, PrefixSums
+from skewless.spark.running import Running, States
 from skewless.spark.versions import arrow_schema, session_zone
 
 __all__ = ["PaneSums", "kind_of_sum", "running_windows"]
 
-_SLOT, _KEY, _STATE, _END = (
-    "__skewless_slot",
-    "__skewless_key",
-    "__skewless_state",
-    "__skewless_end",
-)
-_PANE = "__skewless_pane"
-_PACKED = f"{_END} bigint, {_KEY} binary, {_STATE} binary"
+_SLOT, _PACKED, _PANE = "__skewless_slot", "__skewless_packed", "__skewless_pane"
 
 #: States that the keys are hashed to. Part of what a query remembers: it must not change.
 _SLOTS = 64
-#: Rows in a frame that a task hands to the next stage.
+#: Windows that a task hands to the next stage at a time.
 _ROWS = 10_000
 
 
@@ -133,11 +128,60 @@ def _refuse_overflow(name: str, column: pa.ChunkedArray, starts: NDArray[np.int6
         )
 
 
+class _Windows(Protocol):
+    """What a slot remembers, and the windows that it makes of it."""
+
+    @property
+    def next_end(self) -> int | None:
+        """End of the next window that will be complete; ``None`` if none is."""
+
+    def add(self, panes: pa.Table) -> None:
+        """Take closed panes: end, packed key, states."""
+
+    def advance(self, watermark: int) -> pa.Table:
+        """Return the windows that are complete: end, packed key, states."""
+
+    def load(self, content: bytes) -> Any:
+        """Remember what `dump` returned."""
+
+    def dump(self) -> bytes:
+        """Return all that is remembered."""
+
+
+class _Subtracted:
+    """`Running` over tables."""
+
+    def __init__(self, totals: States, states: pa.Schema, size: int, slide: int) -> None:
+        self._running, self._states = Running(totals, size, slide), states
+        self.load, self.dump = self._running.load, self._running.dump
+
+    @property
+    def next_end(self) -> int | None:
+        return self._running.next_end
+
+    def add(self, panes: pa.Table) -> None:
+        rows = _tuples(panes.select(self._states.names))
+        for end, key, state in zip(
+            panes[END].to_pylist(), panes[KEY].to_pylist(), rows, strict=True
+        ):
+            self._running.add(end, key, state)
+
+    def advance(self, watermark: int) -> pa.Table:
+        found = self._running.advance(watermark)
+        keys = pa.array([each.key for each in found], pa.binary()).dictionary_encode()
+        heads = [pa.array([each.end for each in found], pa.int64()), keys]
+        columns = [
+            pa.array([values[i] for _, _, values in found], field.type)
+            for i, field in enumerate(self._states)
+        ]
+        return pa.table([*heads, *columns], names=[END, KEY, *self._states.names])
+
+
 def running_windows(
     df: DataFrame,
     keys: KeyColumns,
     prepared: Prepared,
-    totals: Totals,
+    totals: States | None,
     time: str,
     watermark: str,
     spans: tuple[int, int, int],
@@ -152,7 +196,7 @@ def running_windows(
     keys, prepared
         Key columns and aggregator.
     totals
-        How its states are added and subtracted.
+        How its states are added and subtracted; ``None`` if all their columns are merged by ``"sum"``.
     time, watermark
         Event-time column, and how late a row may be.
     spans
@@ -163,76 +207,122 @@ def running_windows(
     size, slide, pane = spans
     fields = {f.name: f for f in df.schema.fields}
     kept = [fields[name] for name in keys.names]
-    pack = _packer([f.name for f in kept], time, pane)
-    packed = [StructField(_SLOT, IntegerType()), StructField(_END, LongType())]
-    packed += [StructField(name, BinaryType()) for name in (_KEY, _STATE)]
+    states = arrow_schema(prepared.state, session_zone(df.sparkSession))
+
+    def windows() -> _Windows:
+        if totals is None:
+            return PrefixSums(states, size, slide, pane)
+        return _Subtracted(totals, states, size, slide)
+
+    packed = [StructField(_SLOT, IntegerType()), StructField(_PACKED, BinaryType())]
     layout = StructType([*packed, StructField(time, fields[time].dataType)])
+    pack = _packer([f.name for f in kept], states.names, time, pane)
     panes = combine(df, keys, prepared, time, pane, (layout, pack)).withWatermark(time, watermark)
     # The pane takes the place of the time as what may be late: its end counts, as in Spark's windows.
     of_time = F.window(F.col(quoted(time)), f"{pane} microseconds").alias(_PANE)
-    rows = panes.select(of_time, _SLOT, _END, _KEY, _STATE)
-    emitted = rows.groupBy(_SLOT).applyInPandasWithState(
-        _stepper(totals, size, slide),
-        _PACKED,
-        "running binary",
-        "append",
-        "EventTimeTimeout",
+    emitted = (
+        panes.select(of_time, _SLOT, _PACKED)
+        .groupBy(_SLOT)
+        .applyInPandasWithState(
+            _stepper(windows),
+            f"{_PACKED} binary",
+            "running binary",
+            "append",
+            "EventTimeTimeout",
+        )
     )
     return _unpacked(emitted, window, kept, prepared, size)
 
 
-def _packer(keys: list[str], time: str, pane_us: int) -> Callable[[pa.Table], pa.Table]:
-    """Return what packs combined rows: key columns, time and states."""
+def _packer(
+    keys: list[str], states: list[str], time: str, pane_us: int
+) -> Callable[[pa.Table], pa.Table]:
+    """Return what makes one row for each slot and pane of combined rows: slot, panes, latest time."""
     slots = worker_slots(_SLOTS)
 
     def pack(rows: pa.Table) -> pa.Table:
         stamps = rows[time].cast(pa.timestamp("us", rows[time].type.tz)).to_numpy().astype(np.int64)
-        packed = [encode(_alike(row)) for row in _tuples(rows.select(keys))]
-        states = [encode(row) for row in _tuples(rows.drop_columns([*keys, time]))]
-        slot = slots[np.array([zlib.crc32(key) % _SLOTS for key in packed], np.int64)]
+        end = np.floor_divide(stamps, pane_us) * pane_us + pane_us
+        packed, code = _packed_keys(rows.select(keys))
+        slot = slots[np.array([zlib.crc32(key) % _SLOTS for key in packed], np.int64)][code]
+        panes = pa.table(
+            {
+                END: pa.array(end),
+                KEY: pa.array(packed, pa.binary()).take(pa.array(code)),
+                **{name: rows[name] for name in states},
+            }
+        )
+        order = np.lexsort((stamps, end, slot))
+        panes, slot, end = panes.take(pa.array(order)).combine_chunks(), slot[order], end[order]
+        changed = (slot[1:] != slot[:-1]) | (end[1:] != end[:-1])
+        starts = np.concatenate([[0], np.flatnonzero(changed) + 1, [len(order)]])
+        parts = [
+            _stream(panes.slice(start, stop - start)) for start, stop in itertools.pairwise(starts)
+        ]
         return pa.table(
             {
-                _SLOT: pa.array(slot, pa.int32()),
-                _END: pa.array(np.floor_divide(stamps, pane_us) * pane_us + pane_us),
-                _KEY: pa.array(packed, pa.binary()),
-                _STATE: pa.array(states, pa.binary()),
-                time: rows[time],
+                _SLOT: pa.array(slot[starts[:-1]], pa.int32()),
+                _PACKED: pa.array(parts, pa.binary()),
+                # Within a part the rows are in the order of their time: the last is the latest.
+                time: rows[time].take(pa.array(order[starts[1:] - 1])),
             }
         )
 
     return pack
 
 
+def _packed_keys(rows: pa.Table) -> tuple[list[bytes], NDArray[np.int64]]:
+    """Return the keys that there are, packed, and which one each row has.
+
+    Examples
+    --------
+    >>> _packed_keys(pa.table({"k": ["a", "b", "a"], "l": [0.0, 1.0, -0.0]}))
+    ([b'{"tuple":["a",0.0]}', b'{"tuple":["b",1.0]}'], array([0, 1, 0]))
+    """
+    code = np.zeros(rows.num_rows, np.int64)
+    for column in rows.columns:
+        values, value = np.unique(codes(column), return_inverse=True)
+        _, first, code = np.unique(
+            code * len(values) + value, return_index=True, return_inverse=True
+        )
+    packed = [encode(_alike(row)) for row in _tuples(rows.take(pa.array(first)))]
+    # Values that differ in Arrow, such as the two zeros, may be one key.
+    known = {key: i for i, key in enumerate(dict.fromkeys(packed))}
+    same = np.array([known[key] for key in packed], np.int64)
+    return list(known), same[code]
+
+
+def _stream(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue().to_pybytes()
+
+
 def _stepper(
-    totals: Totals, size: int, slide: int
+    windows: Callable[[], _Windows],
 ) -> Callable[[Any, Iterator[pd.DataFrame], Any], Iterator[pd.DataFrame]]:
     """Return what Spark calls for each slot that has rows or is due."""
 
     def step(_: Any, frames: Iterator[pd.DataFrame], group: Any) -> Iterator[pd.DataFrame]:
-        running = Running(totals, size, slide)
+        slot = windows()
         if group.exists:
-            running.load(group.get[0])
+            slot.load(group.get[0])
         for frame in frames:
-            for end, key, state in zip(frame[_END], frame[_KEY], frame[_STATE], strict=True):
-                running.add(int(end), bytes(key), decode(state))
-        found = running.advance(group.getCurrentWatermarkMs() * 1_000)
-        due = running.next_end
+            if len(frame):
+                parts = [pa.ipc.open_stream(part).read_all() for part in frame[_PACKED]]
+                slot.add(pa.concat_tables(parts))
+        found = slot.advance(group.getCurrentWatermarkMs() * 1_000)
+        due = slot.next_end
         if due is None:
             if group.exists:
                 group.remove()
         else:
-            group.update((running.dump(),))
+            group.update((slot.dump(),))
             # It fires once the watermark is later than this: as soon as it reaches the window's end.
             group.setTimeoutTimestamp(max(1, -(-due // 1_000) - 1))
-        for first in range(0, len(found), _ROWS):
-            some = found[first : first + _ROWS]
-            yield pd.DataFrame(
-                {
-                    _END: [each.end for each in some],
-                    _KEY: [each.key for each in some],
-                    _STATE: [encode(each.values) for each in some],
-                }
-            )
+        for first in range(0, found.num_rows, _ROWS):
+            yield pd.DataFrame({_PACKED: [_stream(found.slice(first, _ROWS))]})
 
     return step
 
@@ -244,30 +334,29 @@ def _unpacked(
     schema = StructType([window, *kept, *prepared.result.fields])
     session, aggregator = packed.sparkSession, prepared.aggregator
     out = arrow_schema(schema, session_zone(session))
-    key_types, state_types = (
-        arrow_schema(part, session_zone(session)) for part in (StructType(kept), prepared.state)
-    )
+    key_types = arrow_schema(StructType(kept), session_zone(session))
+    states = prepared.state.fieldNames()
+
+    def windows_of(found: pa.Table) -> pa.RecordBatch:
+        end = found[END].to_numpy()
+        parts = list(out.field(0).type)
+        bounds = [
+            pa.array(times).cast(field.type)
+            for times, field in zip((end - size, end), parts, strict=True)
+        ]
+        keys = found[KEY].combine_chunks()
+        columns = [
+            pa.StructArray.from_arrays(bounds, fields=parts),
+            *(each.take(keys.indices) for each in _columns(keys.dictionary, key_types)),
+            *(c.combine_chunks() for c in aggregator.finish_groups(found.select(states)).columns),
+        ]
+        cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
+        return pa.RecordBatch.from_arrays(cast, schema=out)
 
     def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            end = batch.column(0).to_numpy()
-            parts = list(out.field(0).type)
-            bounds = [
-                pa.array(times).cast(field.type)
-                for times, field in zip((end - size, end), parts, strict=True)
-            ]
-            states = pa.Table.from_arrays(
-                _columns(batch.column(2), state_types), schema=state_types
-            )
-            columns = [
-                pa.StructArray.from_arrays(bounds, fields=parts),
-                *_columns(batch.column(1), key_types),
-                *(column.combine_chunks() for column in aggregator.finish_groups(states).columns),
-            ]
-            cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
-            yield pa.RecordBatch.from_arrays(cast, schema=out)
+            for part in batch.column(0).to_pylist():
+                yield windows_of(pa.ipc.open_stream(part).read_all())
 
     return packed.mapInArrow(unpack, schema)
 

@@ -128,7 +128,7 @@ class WindowedGroups(TimedGroups):
         final = [part.final for part in lasting if part.final is not None]
         return found.select("window", *self._keys.columns, *final)
 
-    def _by_totals(self, rows: DataFrame, prepared: Prepared, totals: States) -> DataFrame:
+    def _by_totals(self, rows: DataFrame, prepared: Prepared, totals: States | None) -> DataFrame:
         window = self._watermarked(self._df).groupBy(self._window()).count().schema.fields[0]
         spans = self._size_us, self._slide_us, self._pane_us
         watermark = str(self._watermark)
@@ -151,8 +151,8 @@ class WindowedGroups(TimedGroups):
         how = ""
         if self._running:
             how = (
-                "windows: one aggregation per pane, then running totals: each pane is added once and "
-                "subtracted once (append mode)."
+                "windows: one aggregation per pane, then running totals: a window is what was added "
+                "up to its end less what was added up to its start (append mode)."
             )
         elif self._slides and self._panes and self._policy != SPARK:
             how = (
@@ -162,8 +162,8 @@ class WindowedGroups(TimedGroups):
         return [how] if how else []
 
 
-def _invertible(prepared: Prepared) -> States:
-    """Return how the states are added and subtracted, or raise `ParameterError`."""
+def _invertible(prepared: Prepared) -> States | None:
+    """Return how an aggregator subtracts, ``None`` if sums are all it has, or raise `ParameterError`."""
     aggregator = prepared.aggregator
     name = type(aggregator).__name__
     summed = [f for f in prepared.state.fields if aggregator.merges.get(f.name) == "sum"]
@@ -186,6 +186,8 @@ def _invertible(prepared: Prepared) -> States:
             f"aggregate: running=True needs {name}.subtract(left, right), the inverse of its merge; "
             "write one, or leave running=True out."
         )
+    if not prepared.by_merge:
+        return None
     return States(
         aggregator,
         prepared.state.fieldNames(),
