@@ -103,7 +103,9 @@ class StreamRouting:
         self.loop = learning.Loop(log, learner, n, seed, n_buckets)
         name = f"skewless-{uuid.uuid4()}"
         listening.follow(session, name, self.loop)
-        current = _newest_policy(session, str(log.folder), n, seed, n_buckets)
+        # In exact mode rows wait for Python's answer with all of their columns: no tables then.
+        tables = Tables._fields if self._estimates is None else ()
+        current = _newest_policy(session, str(log.folder), n, seed, n_buckets, tables)
         source = df.coalesce(1) if self._estimates == "global" else df
         routed = (
             _with_policy(source, current)
@@ -113,11 +115,10 @@ class StreamRouting:
         )
         sync = None
         if self._estimates is None:
-            tables = expressions.struct_tables(F.col(_POLICY))
-            worker = expressions.worker_column(tables, F.col(_HASH), salt, n, seed)
+            columns = expressions.struct_tables(F.col(_POLICY))
+            worker = expressions.worker_column(columns, F.col(_HASH), salt, n, seed)
             routed = routed.withColumn(_WORKER, worker)
         else:
-            # Rows wait for the Python worker's answer with all of their columns: the tables must be gone.
             routed = self._exactly(routed.drop(_POLICY), self.loop, str(log.folder))
             sync = F.col(_SYNC)
         watched = routed.drop(_POLICY).observe(
@@ -166,14 +167,19 @@ def _initial(policy: Policy) -> Routing:
 
 
 def _newest_policy(
-    session: SparkSession, folder: str, n_workers: int, seed: int, n_buckets: int
+    session: SparkSession,
+    folder: str,
+    n_workers: int,
+    seed: int,
+    n_buckets: int,
+    tables: tuple[str, ...],
 ) -> DataFrame:
-    """Return one row with the newest policy, a struct; every micro-batch reads it anew."""
+    """Return one row with the newest policy, its version and tables; every micro-batch reads it anew."""
     schema = f"version int, {expressions.TABLE_SCHEMA}"
     one = session.range(1, numPartitions=1).mapInArrow(
         policy_reader.reader(folder, n_workers, seed, n_buckets), schema
     )
-    return one.select(F.struct("version", *Tables._fields).alias(_POLICY))
+    return one.select(F.struct("version", *tables).alias(_POLICY))
 
 
 def _with_policy(df: DataFrame, policy: DataFrame) -> DataFrame:
