@@ -35,15 +35,15 @@ from benchmarks.spark.session import local_session
 __all__ = ["run"]
 
 SLOTS = 16
-#: Rows of a stream, batches, length in seconds of event time.
-BATCHES = 8
+#: Micro-batches that a stream is read in, and those of one whose rows sleep.
+BATCHES, SLEPT_BATCHES = 8, 4
 Variant = Callable[[DataFrame, str], DataFrame]
 
 
 def run(
     rows: int = 10_000_000,
-    slept_rows: int = 64_000,
-    cost_us: float = 1_000.0,
+    slept_rows: int = 32_000,
+    cost_us: float = 5_000.0,
     rounds: int = 2,
     tables: tuple[str, ...] = ("sliding", "auto", "routing", "modes", "emulated"),
 ) -> dict[str, Any]:
@@ -180,9 +180,8 @@ def _emulated(
     found = {}
     for job, aggregator in (("small state", Small(cost_us)), ("large state", Large(cost_us))):
         for name, exponent, distinct in (("uniform", 0.0, 320), ("zipf 1.5", 1.5, 2_000)):
-            words = _written(
-                folder, name, rows, distinct, exponent, seconds=80, files=SLOTS * BATCHES
-            )
+            files = SLOTS * SLEPT_BATCHES
+            words = _written(folder, name, rows, distinct, exponent, seconds=80, files=files)
 
             def ours(policy: str, aggregator: skewless.Aggregator = aggregator) -> Variant:
                 def made(df: DataFrame, state: str) -> DataFrame:
@@ -195,7 +194,7 @@ def _emulated(
                 policy: ours(policy) for policy in ("hash", "local", "dalton", "wrap_around")
             }
             found[f"{job}, {name}"] = _table(
-                spark, folder, f"{job}, {name}", words, variants, rounds, until=40
+                spark, folder, f"{job}, {name}", words, variants, rounds, 40, SLEPT_BATCHES
             )
     return found
 
@@ -241,8 +240,9 @@ def _table(
     variants: dict[str, Variant],
     rounds: int,
     until: int | None = None,
+    batches: int = BATCHES,
 ) -> dict[str, Any]:
-    files = len(list(words.iterdir())) // BATCHES
+    files = len(list(words.iterdir())) // batches
     seconds: dict[str, list[float]] = {name: [] for name in variants}
     answers: dict[str, Any] = {}
     names = list(variants)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,6 +75,17 @@ def test_exact_mode_gives_the_same_rows_and_reports_its_loads(
     assert f"exact, every task routes row by row, with {estimates} loads" in groups.explain()
     published = list((tmp_path / "state").glob("exact-*.bin"))
     assert bool(published) == (estimates != "local")
+
+
+@pytest.mark.parametrize(("mode", "tables"), [("exact", False), ("compiled", True)])
+def test_rows_that_wait_for_python_carry_no_tables(spark, tmp_path: Path, mode, tables) -> None:
+    stream = spark.readStream.format("rate").load().withColumnRenamed("timestamp", "ts")
+    by = skewless.group_by(stream, "value", policy="dalton", workers=2, state=str(tmp_path))
+    counted = by.window("ts", "10 seconds", mode=mode).agg(F.count("*"))
+    plan = counted._jdf.queryExecution().analyzed().toString()
+    (carried,) = re.findall(r"struct\(([^)]*)\) AS __skewless_policy", plan)
+    assert carried.startswith("version, ")
+    assert ("displacement" in carried) == tables
 
 
 def test_a_planner_decides_no_rows(spark, tmp_path: Path) -> None:
