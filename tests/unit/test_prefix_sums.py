@@ -105,3 +105,16 @@ def test_sums_that_cancel_may_be_long_on_the_way() -> None:
     most = 2**63 - 1
     windows.add(table([(i, b"k", v) for i, v in enumerate([most, -most, most], 1)], pa.int64()))
     assert windows.advance(4)["v"].to_pylist() == [most]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b'{"tuple":[]}', "no running totals of this version"),
+        (windows_of(pa.float64(), 4, 4, 1).dump(), "totals of v double, the query has v int64"),
+    ],
+    ids=["foreign", "other types"],
+)
+def test_a_state_of_another_query_is_refused(content, why) -> None:
+    with pytest.raises(DataError, match=why):
+        windows_of(pa.int64(), 4, 4, 1).load(content)

@@ -42,12 +42,13 @@ def count_pairs(
     sample: float | None,
 ) -> PairCounts:
     """Count the rows of both sides per key in one query; of a part of them, times one over the part."""
-    if sample is not None and sample < 1:
-        left, right = (df.sample(fraction=sample, seed=0) for df in (left, right))
+    part = sample if sample is not None and sample < 1 else None
+    if part is not None:
+        left, right = (df.sample(fraction=part, seed=0) for df in (left, right))
     n_buckets, n_listed = bucket_count(n_workers), listed(n_workers)
     counts = _per_key(*(key_hashes(df, side, keys) for df, side in _sides(left, right, keys)))
-    if sample is not None and sample < 1:
-        scaled = {name: F.round(F.col(name) / sample).cast("bigint") for name in ("l", "r")}
+    if part is not None:
+        scaled = {name: F.round(F.col(name) / part).cast("bigint") for name in ("l", "r")}
         counts = counts.withColumns(scaled)
     exists = how in ("semi", "anti")
     # Of a semi join's right side a key is taken once: see `join_rows`.

@@ -75,9 +75,30 @@ class PrefixSums:
         return sink.getvalue().to_pybytes()
 
     def load(self, content: bytes) -> PrefixSums:
-        """Remember what `dump` returned; return itself."""
-        held = pa.ipc.open_stream(content).read_all()
-        done = (held.schema.metadata or {})[_DONE]
+        """Remember what `dump` returned; return itself.
+
+        Raises
+        ------
+        DataError
+            It is no such thing, or holds other columns.
+        """
+        try:
+            held = pa.ipc.open_stream(content).read_all()
+            done = (held.schema.metadata or {})[_DONE]
+        except (pa.ArrowInvalid, KeyError) as error:
+            raise DataError(
+                f"windows: the checkpoint holds no running totals of this version ({error!r}); start the "
+                "query with a new checkpoint."
+            ) from error
+        if not held.schema.equals(self.schema):
+            had, wanted = (
+                ", ".join(f"{field.name} {field.type}" for field in list(schema)[2:])
+                for schema in (held.schema, self.schema)
+            )
+            raise DataError(
+                f"windows: the checkpoint holds running totals of {had}, the query has {wanted}; go on "
+                "with the same aggregates, or start with a new checkpoint."
+            )
         self.done = int(done) if done else None
         self.panes = held.replace_schema_metadata(None)
         return self
