@@ -137,9 +137,8 @@ def _by_key(found: Sampled) -> tuple[tuple[int, int], _Keys]:
         key.drop_null().to_numpy().astype(np.int64).view(np.uint64), return_inverse=True
     )
     n, weights, is_left = len(hashes), found.weights[~null], is_left[~null]
-    task = found.task[~null]
     tasks = [
-        np.bincount(np.unique(np.stack([place[side], task[side]]), axis=1)[0], minlength=n)
+        _n_tasks(place[side], found.task[~null][side], n, found.tasks)
         for side in (is_left, ~is_left)
     ]
     check = found.rows.column("check").to_numpy()[~null].astype(np.int64)
@@ -154,6 +153,19 @@ def _by_key(found: Sampled) -> tuple[tuple[int, int], _Keys]:
         (tasks[0], tasks[1]),
         least == most,
     )
+
+
+def _n_tasks(
+    place: NDArray[np.int64], task: NDArray[np.int64], n_keys: int, n_tasks: int
+) -> NDArray[np.int64]:
+    """Return in how many tasks each key was met.
+
+    A key and a task make one number, and the numbers are sorted: `numpy.unique` takes thirty times as
+    long, by pairs as by hashing.
+    """
+    met = np.sort(place * n_tasks + task)
+    new = np.append(True, met[1:] != met[:-1]) if len(met) else np.ones(0, np.bool_)
+    return np.bincount(met[new] // n_tasks, minlength=n_keys)
 
 
 def _added(places: NDArray[np.int64], weights: NDArray[np.float64], n: int) -> NDArray[np.float64]:
