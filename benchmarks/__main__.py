@@ -83,7 +83,7 @@ def _joins(quick: bool) -> Any:
 def _stateful(quick: bool) -> Any:
     from benchmarks.spark import stateful
 
-    return stateful.run(20_000, 3, 4) if quick else stateful.run()
+    return stateful.run(20_000, 3) if quick else stateful.run()
 
 
 def _streaming(quick: bool) -> Any:

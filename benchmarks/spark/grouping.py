@@ -23,7 +23,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -40,13 +40,16 @@ __all__ = ["run"]
 
 EXPONENTS = (0.0, 1.0, 1.5, 2.0)
 JOBS = ("algebraic", "small state", "large state", "whole groups")
-DISTINCT = {"few keys": 200, "many keys": 20_000}
+FEW = "few keys"
+DISTINCT = {FEW: 200, "many keys": 20_000}
 #: Exponents of many keys; few keys take all.
 FEWER = (0.0, 1.5)
 #: Length of the large state, in longs.
 WIDE = 512
 #: What making and merging one large state costs where cost is emulated.
 WIDE_US = 5_000.0
+#: A row of a whole group costs this part: the heaviest key alone is then done in the time allowed.
+WHOLE = 0.25
 EVEN = "even"
 KEPT = "spark kept"
 #: The exponent at which Spark as shipped is run where its merging leaves one task.
@@ -123,14 +126,23 @@ def run(
     rounds: int = 2,
     cost_us: float = 2_000.0,
     exponents: tuple[float, ...] = EXPONENTS,
+    jobs: tuple[str, ...] = JOBS,
+    keys: tuple[str, ...] = tuple(DISTINCT),
+    machines: tuple[int, ...] = (32, 2),
 ) -> dict[str, Any]:
     """Measure every cell, print the tables, and return everything measured."""
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as folder:
         cells = []
-        for slots, n, cost in ((32, rows, cost_us), (2, cpu_rows, 0.0)):
+        for slots in machines:
+            n, cost = (rows, cost_us) if slots > 2 else (cpu_rows, 0.0)
             spark = local_session(Path(folder), slots, max(slots, 8))
             try:
-                cells += _cells(spark, Path(folder), slots, n, cost, rounds, exponents)
+                for kind in keys:
+                    some = exponents if kind == FEW else [z for z in exponents if z in FEWER]
+                    for job in jobs:
+                        cells += _cells(
+                            spark, Path(folder), slots, n, cost, rounds, kind, job, some
+                        )
             finally:
                 spark.stop()
     result = {
@@ -152,31 +164,25 @@ def _cells(
     rows: int,
     cost_us: float,
     rounds: int,
-    exponents: tuple[float, ...],
+    kind: str,
+    job: str,
+    exponents: Sequence[float],
 ) -> list[dict[str, Any]]:
-    n_workers = max(slots, 8)
+    n_workers, distinct = max(slots, 8), DISTINCT[kind]
+    even = _written(spark, folder, rows, distinct, None, n_workers)
+    few = _written(spark, folder, 20 * n_workers, distinct, None, n_workers)
+    for warm in _variants(job, few, few, n_workers, cost_us / 100).values():
+        warm().toArrow()
     found = []
-    for name, distinct in DISTINCT.items():
-        even = _written(spark, folder, rows, distinct, None, n_workers)
-        few = _written(spark, folder, 20 * n_workers, distinct, None, n_workers)
-        for job in JOBS:
-            for warm in _variants(job, few, few, n_workers, cost_us / 100).values():
-                warm().toArrow()
-            for exponent in exponents if distinct == DISTINCT["few keys"] else FEWER:
-                frame = _written(spark, folder, rows, distinct, exponent, n_workers)
-                variants = _variants(job, frame, even, n_workers, cost_us)
-                if cost_us and job != "algebraic" and exponent != SHIPPED_AT:
-                    del variants["spark"]
-                times = _times(spark, variants, rounds)
-                cell = {
-                    "master": f"local[{slots}]",
-                    "job": job,
-                    "keys": name,
-                    "zipf": exponent,
-                    "seconds": times,
-                }
-                found.append(cell)
-                print(_line(cell), flush=True)
+    for exponent in exponents:
+        frame = _written(spark, folder, rows, distinct, exponent, n_workers)
+        variants = _variants(job, frame, even, n_workers, cost_us)
+        if cost_us and job != "algebraic" and exponent != SHIPPED_AT:
+            del variants["spark"]
+        cell = {"master": f"local[{slots}]", "job": job, "keys": kind, "zipf": exponent}
+        cell["seconds"] = _times(spark, variants, rounds)
+        found.append(cell)
+        print(_line(cell), flush=True)
     return found
 
 
@@ -222,7 +228,7 @@ def _variants(
             "auto": lambda: skewless.group_by(frame, "k", workers=n).agg(*sums),
         }
     if job == "whole groups":
-        function = _whole(Small(cost_us))
+        function = _whole(Small(WHOLE * cost_us))
         schema = "k long, rows long, sum long"
         return {
             "spark": lambda: frame.groupBy("k").applyInArrow(function, schema),
