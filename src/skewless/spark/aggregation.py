@@ -23,6 +23,7 @@ from skewless.spark.batch import default_workers
 from skewless.spark.forwarding import fold, held, why_not
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
+from skewless.spark.python_workers import map_batches
 from skewless.spark.versions import arrow_schema, session_zone, slots_of, to_arrow
 
 __all__ = [
@@ -119,7 +120,7 @@ class Prepared:
                     states = _with_merged(aggregator, pa.Table.from_batches([batch]), parts)
                     yield from states.select(out.names).cast(out).combine_chunks().to_batches()
 
-        return merged.mapInArrow(join_batches, schema)
+        return map_batches(merged, join_batches, schema)
 
     def finish(self, merged: DataFrame, kept: Sequence[StructField]) -> DataFrame:
         """Return the `kept` columns of a merged frame and the result columns."""
@@ -142,7 +143,7 @@ class Prepared:
                     [c.cast(f.type) for c, f in zip(columns, out, strict=True)], schema=out
                 )
 
-        return merged.mapInArrow(finish_batches, schema)
+        return map_batches(merged, finish_batches, schema)
 
 
 def _of(aggregator: Aggregator) -> str:
@@ -229,7 +230,7 @@ def combine(
             yield from packed_up.combine_chunks().to_batches()
 
     layout = schema if packed is None else packed[0]
-    return df.select(*_read(keys, prepared, time)).mapInArrow(combine_batches, layout)
+    return map_batches(df.select(*_read(keys, prepared, time)), combine_batches, layout)
 
 
 def _read(keys: KeyColumns, prepared: Prepared, time: str | None = None) -> list[Column]:
@@ -433,4 +434,4 @@ def _finished_at_once(
         cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
         yield from pa.table(cast, schema=out).combine_chunks().to_batches(_RESULT_ROWS)
 
-    return placed.select(*_read(keys, prepared)).mapInArrow(work, schema)
+    return map_batches(placed.select(*_read(keys, prepared)), work, schema)

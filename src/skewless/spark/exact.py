@@ -38,6 +38,7 @@ from skewless.partitioners.q_table_reducer import QTableReducer, Reply, Sync
 from skewless.plain_values import arrays, pack, rebuilt, unpack
 from skewless.policy import Policy
 from skewless.routing import Routing
+from skewless.spark.python_workers import keep_loaded
 
 __all__ = ["ESTIMATES", "SyncRecord", "Syncs", "Task", "require_exact", "router"]
 
@@ -276,6 +277,7 @@ def router(policy: Partitioner, folder: str | None) -> Callable[[Column, Column]
     """
 
     def route(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        keep_loaded()
         task: Task | None = None
         held: NDArray[np.int32] | None = None
         for hashes, versions in batches:

@@ -6,10 +6,8 @@ Distributed Micro-batch Stream Processing Systems, SIGMOD 2020, sections 2.1 and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -29,6 +27,7 @@ from skewless.spark.blocks import BUCKET, END, HASH, LATEST, TUPLES, Block, Refe
 from skewless.spark.keys import KeyColumns, quoted
 from skewless.spark.pane_step import WindowStep
 from skewless.spark.pane_windows import Clock
+from skewless.spark.python_workers import map_batches
 from skewless.spark.stateful import run_workers
 from skewless.spark.versions import arrow_schema, session_zone
 from skewless.state_store.step import Receipt, Task
@@ -118,7 +117,7 @@ def run_stages(
     )
     placed = place(rows, routing.n_workers, worker_of(rows, keys, routing)[0])
     columns = [F.col(quoted(name)) for name in block.columns()]
-    mapped = placed.select(*columns).mapInArrow(_calls(block), layout)
+    mapped = map_batches(placed.select(*columns), block.__call__, layout)
     loads = Observation()
     mapped = mapped.withColumn(_BLOCK, F.spark_partition_id()).observe(
         loads, *_sums(_BLOCK, routing.n_workers), *_sums(BUCKET, work.reducers)
@@ -143,15 +142,6 @@ def run_stages(
     receipts = run_workers(reduced, keys, task, [F.col(END)])
     told = loads.get
     return receipts, _told(told, _BLOCK, routing.n_workers), _told(told, BUCKET, work.reducers)
-
-
-def _calls(block: Block) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the block as the function that PySpark wants."""
-
-    def run(parts: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return block(parts)
-
-    return run
 
 
 def _sums(name: str, n: int) -> list[Column]:

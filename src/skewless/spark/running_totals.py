@@ -40,6 +40,7 @@ from skewless.spark.aggregator import Aggregator
 from skewless.spark.batch import worker_slots
 from skewless.spark.keys import KeyColumns, quoted
 from skewless.spark.prefix_sums import END, KEY, PrefixSums
+from skewless.spark.python_workers import keep_loaded, map_batches
 from skewless.spark.running import Running, States
 from skewless.spark.versions import arrow_schema, session_zone
 
@@ -305,6 +306,7 @@ def _stepper(
     """Return what Spark calls for each slot that has rows or is due."""
 
     def step(_: Any, frames: Iterator[pd.DataFrame], group: Any) -> Iterator[pd.DataFrame]:
+        keep_loaded()
         slot = windows()
         if group.exists:
             slot.load(group.get[0])
@@ -358,7 +360,7 @@ def _unpacked(
             for part in batch.column(0).to_pylist():
                 yield windows_of(pa.ipc.open_stream(part).read_all())
 
-    return packed.mapInArrow(unpack, schema)
+    return map_batches(packed, unpack, schema)
 
 
 def _tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:

@@ -21,6 +21,7 @@ from skewless.spark.aggregation import (
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.keys import KeyColumns, quoted
 from skewless.spark.policies import SPARK
+from skewless.spark.python_workers import map_batches
 from skewless.spark.stream_routing import StreamRouting
 from skewless.spark.timed import TimedGroups, checked_aggregates
 from skewless.spark.versions import arrow_schema, session_zone
@@ -133,7 +134,7 @@ def _combine_runs(
             cast = [c.cast(f.type) for c, f in zip(columns, out, strict=True)]
             yield from pa.table(cast, schema=out).combine_chunks().to_batches()
 
-    return df.select(*[F.col(quoted(c)) for c in wanted]).mapInArrow(combine, schema)
+    return map_batches(df.select(*[F.col(quoted(c)) for c in wanted]), combine, schema)
 
 
 def _runs(

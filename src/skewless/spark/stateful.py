@@ -29,6 +29,7 @@ from skewless.spark.expressions import needs_salt, routing_column
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.panes import duration_us
 from skewless.spark.policies import AUTO
+from skewless.spark.python_workers import map_batches
 from skewless.spark.stateful_writer import StatefulWriter
 from skewless.spark.stored_rows import batch_output, read_state
 from skewless.spark.versions import arrow_schema
@@ -351,7 +352,7 @@ def run_workers(
     )
     placed = place(hashed.union(seats), n, F.col(_WORKER))
     ordered = placed.sortWithinPartitions(*order, _PLACE)
-    found = ordered.mapInArrow(_stepper(task), "receipt string").collect()
+    found = map_batches(ordered, _stepper(task), "receipt string").collect()
     return [Receipt.parse(row["receipt"]) for row in found]
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from skewless.spark.python_workers import map_batches
 from skewless.state_store.fragments import read_file
 from skewless.state_store.manifest import DataFile, Manifest
 from skewless.state_store.reader import fragment_rows, row_schema
@@ -35,7 +36,7 @@ def _frame(
     schema: StructType,
     n_parts: int,
 ) -> DataFrame:
-    return session.range(0, n_parts, 1, max(1, n_parts)).mapInArrow(read, schema)
+    return map_batches(session.range(0, n_parts, 1, max(1, n_parts)), read, schema)
 
 
 def _file_reader(

@@ -24,6 +24,7 @@ from skewless.spark import expressions, learning, listening, policy_reader
 from skewless.spark.batch import place, worker_of
 from skewless.spark.keys import KeyColumns
 from skewless.spark.policy_log import PolicyLog
+from skewless.spark.python_workers import map_batches
 from skewless.spark.salt import salt_column
 
 if TYPE_CHECKING:
@@ -176,9 +177,8 @@ def _newest_policy(
 ) -> DataFrame:
     """Return one row with the newest policy, its version and tables; every micro-batch reads it anew."""
     schema = f"version int, {expressions.TABLE_SCHEMA}"
-    one = session.range(1, numPartitions=1).mapInArrow(
-        policy_reader.reader(folder, n_workers, seed, n_buckets), schema
-    )
+    read = policy_reader.reader(folder, n_workers, seed, n_buckets)
+    one = map_batches(session.range(1, numPartitions=1), read, schema)
     return one.select(F.struct("version", *tables).alias(_POLICY))
 
 
