@@ -156,7 +156,7 @@ def _outcome(
         _max_over_mean(loads),
         max(0.0, float(held.sum()) - n_keys),
         n_split,
-        predicted_s(loads, held, costs, split=n_split != 0, slots=slots),
+        predicted_s(loads, held, costs, split=n_split != 0, slots=slots, keys=n_keys),
     )
 
 
@@ -166,7 +166,7 @@ def _local(
     rows = np.full(n_tasks, histogram.total / n_tasks)
     held = np.full(n_tasks, _spread_fragments(histogram, n_tasks, n_keys) / n_tasks)
     extra = max(0.0, float(held.sum()) - n_keys)
-    seconds = predicted_s(rows, held, costs, routed=False, slots=slots)
+    seconds = predicted_s(rows, held, costs, routed=False, slots=slots, keys=n_keys)
     return Outcome("local", 1.0, extra, -1, seconds)
 
 

@@ -138,7 +138,7 @@ def fit(jobs: Sequence[Job], slots: int, route_us: float, setting: dict[str, str
     ...     for routed in (False, True) for rows in (100_000, 400_000) for keys in (100, 50_000)
     ... ]
     >>> found = fit(jobs, slots=1, route_us=0.0, setting={})
-    >>> [round(cost, 6) for cost in found.costs] == list(true)
+    >>> [round(cost, 6) for cost in found.costs] == list(true)  # joining is what an aggregator adds
     True
     """
     terms = np.array([_terms(job, slots) for job in jobs])

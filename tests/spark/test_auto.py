@@ -63,7 +63,26 @@ def test_the_costs_of_a_row_and_of_a_state_are_told_apart(clock, state_us) -> No
     assert costs.update_us - base.update_us == pytest.approx(30.0)
     shipped_us = costs.merge_us - base.merge_us - state_us  # 8 bytes a state
     assert 0 <= shipped_us < 1
+    assert costs.joined_us == 0.0, "Spark adds the counts"
     assert (costs.route_us, costs.ship_us) == (base.route_us, base.ship_us)
+
+
+class JoinedOnTheClock(OnTheClock):
+    """Python puts the states together, which takes 700 us of the clock's time each."""
+
+    merges = {}
+
+    def merge_groups(self, states: pa.Table, starts):
+        self.clock.now_s += states.num_rows * 700e-6
+        return pa.table({"n": np.add.reduceat(states["n"].to_numpy(), starts[:-1])})
+
+
+def test_what_joining_states_takes_is_a_part_of_merging(clock) -> None:
+    rows, base = pa.table({"id": np.arange(400)}), skewless.costs.calibrate()
+    aggregator = prepared(JoinedOnTheClock(clock, 500.0), rows)
+    costs = measure(aggregator, rows, np.array([0, 300, 400]), budget_s=2.0)
+    assert costs.joined_us == pytest.approx(700.0)
+    assert costs.merge_us - base.merge_us == pytest.approx(1_200.0, abs=1)
 
 
 def test_no_rows_cost_what_the_model_says() -> None:

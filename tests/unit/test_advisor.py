@@ -68,6 +68,19 @@ def test_cheap_states_make_combining_in_place_the_advice():
     assert "nearly every key on every worker" in advice.reason
 
 
+def test_a_whole_key_is_spared_the_joining_of_states():
+    keys = Histogram.of(np.repeat(np.arange(8_000, dtype=np.uint64), 4))
+    making, both = Costs(0.0, 0.0, 0.0, 100.0), Costs(0.0, 0.0, 0.0, 300.0, joined_us=200.0)
+    policies = ("hash", "shuffle")
+    whole, *apart = (outcomes(keys, 8, costs, policies=policies) for costs in (making, both))
+    local, hashed, shuffled = apart[0]
+    assert hashed.predicted_s == pytest.approx(whole[1].predicted_s)
+    for one, free in ((local, whole[0]), (shuffled, whole[2])):
+        # Each worker's eighth of the extra fragments, at 200 us.
+        joined_s = one.extra_fragments / 8 * 200e-6
+        assert one.predicted_s == pytest.approx(free.predicted_s + joined_s)
+
+
 def test_the_simpler_policy_wins_a_tie():
     found = [
         Outcome("local", 1.0, 10.0, -1, 1.02),

@@ -172,7 +172,7 @@ def measure(
     What the aggregator takes comes on top of what the model has for a row and a fragment around it. The
     rows are worked on by group, and once more with every row as a group of its own (or, if each is one
     already, all as one group): the difference is what a state costs to make, to which shipping its bytes
-    and merging it are added.
+    and merging it are added; the merging is kept apart too.
     """
     base = known_costs()
     if rows.num_rows == 0:
@@ -188,12 +188,17 @@ def measure(
         state_us = max(0.0, spent - together_s) / (n - 1) * 1e6
     update_us = max(spent * 1e6 - groups * state_us, 0.0) / n
     merge_us = state_us + states.nbytes / states.num_rows * _US_PER_BYTE
+    joined_us = 0.0
     by_merge = [c for c in states.column_names if c not in aggregator.merges]
     if by_merge:
         partial, ends = states.select(by_merge), np.array([0, states.num_rows], np.int64)
         merged_s, _ = _timed(lambda: aggregator.merge_groups(partial, ends))
-        merge_us += merged_s / states.num_rows * 1e6
-    return base._replace(update_us=base.update_us + update_us, merge_us=base.merge_us + merge_us)
+        joined_us = merged_s / states.num_rows * 1e6
+    return base._replace(
+        update_us=base.update_us + update_us,
+        merge_us=base.merge_us + merge_us + joined_us,
+        joined_us=base.joined_us + joined_us,
+    )
 
 
 def _enough_rows(
