@@ -32,6 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 import skewless
 from benchmarks.spark.grouping import work
 from benchmarks.spark.session import local_session
+from skewless.datasets import zipf
 from skewless.state_store import read_state
 
 __all__ = ["run"]
@@ -64,66 +65,37 @@ def run(
         cost = cost_us if slots > 2 else 0.0
         for exponent in exponents:
             with tempfile.TemporaryDirectory(prefix="skewless-bench-") as name:
-                found.append(
-                    _cell(
-                        Path(name),
-                        slots,
-                        int(rows * part),
-                        distinct,
-                        exponent,
-                        n_batches,
-                        cost,
-                        seed,
-                    )
-                )
+                folder, n = Path(name), int(rows * part)
+                truth = _write(folder / "in", n, distinct, exponent, n_batches, seed)
+                cell = {"master": f"local[{slots}]", "rows": n, "distinct": distinct}
+                cell |= {"zipf": exponent, "cost_us": cost}
+                found.append(cell | _cell(folder, slots, cell, truth))
     return {"benchmark": "spark/stateful", "batches": n_batches, "cells": found}
 
 
-def _cell(
-    folder: Path,
-    slots: int,
-    rows: int,
-    distinct: int,
-    exponent: float,
-    n_batches: int,
-    cost_us: float,
-    seed: int,
-) -> dict[str, Any]:
+def _cell(folder: Path, slots: int, cell: dict[str, Any], truth: dict[int, int]) -> dict[str, Any]:
     workers = max(slots, 8)
-    truth = _write(folder / "in", rows, distinct, exponent, n_batches, seed)
-    bound = max(truth.values()) / rows * workers
-    print(
-        f"\nlocal[{slots}], {rows:,} rows of {distinct:,} keys, Zipf {exponent:g}, {cost_us:g} us a row, "
-        f"{workers} workers; bound {bound:.2f}"
-    )
+    bound = max(truth.values()) / cell["rows"] * workers
+    told = ", ".join(f"{name} {value}" for name, value in cell.items())
+    print(f"\n{told}; {workers} workers, bound {bound:.2f}")
     spark = local_session(folder, slots, workers, "2g", _SETTINGS)
     # A batch is as long as its slowest task; what adaptive execution merges would hide that.
     spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
     ways = {}
     try:
-        for way, start in _ways(workers, cost_us).items():
+        for way, start in _ways(workers, cell["cost_us"]).items():
             ways[way] = _measure(spark, folder, way, start, truth)
             _print(way, ways[way])
     finally:
         spark.stop()
-    return {
-        "master": f"local[{slots}]",
-        "rows": rows,
-        "distinct": distinct,
-        "zipf": exponent,
-        "cost_us": cost_us,
-        "workers": workers,
-        "bound": bound,
-        "ways": ways,
-    }
+    return {"workers": workers, "bound": bound, "ways": ways}
 
 
 def _write(
     folder: Path, rows: int, distinct: int, exponent: float, n_batches: int, seed: int
 ) -> dict[int, int]:
     folder.mkdir()
-    weights = np.arange(1, distinct + 1, dtype=np.float64) ** -exponent
-    keys = np.random.default_rng(seed).choice(distinct, rows, p=weights / weights.sum())
+    keys = zipf(rows, distinct, exponent, seed=seed).view(np.int64)
     for i, part in enumerate(np.array_split(keys, n_batches)):
         path = folder / f"{i:03d}.parquet"
         pq.write_table(pa.table({"k": pa.array(part), "v": pa.array(part % 97)}), path)

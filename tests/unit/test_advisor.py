@@ -72,10 +72,10 @@ def test_a_whole_key_is_spared_the_joining_of_states():
     keys = Histogram.of(np.repeat(np.arange(8_000, dtype=np.uint64), 4))
     making, both = Costs(0.0, 0.0, 0.0, 100.0), Costs(0.0, 0.0, 0.0, 300.0, joined_us=200.0)
     policies = ("hash", "shuffle")
-    whole, *apart = (outcomes(keys, 8, costs, policies=policies) for costs in (making, both))
-    local, hashed, shuffled = apart[0]
-    assert hashed.predicted_s == pytest.approx(whole[1].predicted_s)
-    for one, free in ((local, whole[0]), (shuffled, whole[2])):
+    made, joined = (outcomes(keys, 8, costs, policies=policies) for costs in (making, both))
+    local, hashed, shuffled = zip(joined, made, strict=True)
+    assert hashed[0].predicted_s == pytest.approx(hashed[1].predicted_s)
+    for one, free in (local, shuffled):
         # Each worker's eighth of the extra fragments, at 200 us.
         joined_s = one.extra_fragments / 8 * 200e-6
         assert one.predicted_s == pytest.approx(free.predicted_s + joined_s)

@@ -160,11 +160,11 @@ def _n_tasks(
 ) -> NDArray[np.int64]:
     """Return in how many tasks each key was met.
 
-    A key and a task make one number, and the numbers are sorted: `numpy.unique` takes thirty times as
+    A key and a task make one number, and the numbers are sorted: `numpy.unique` takes twenty times as
     long, by pairs as by hashing.
     """
     met = np.sort(place * n_tasks + task)
-    new = np.append(True, met[1:] != met[:-1]) if len(met) else np.ones(0, np.bool_)
+    new = np.diff(met, prepend=-1) > 0
     return np.bincount(met[new] // n_tasks, minlength=n_keys)
 
 
