@@ -47,7 +47,7 @@ STATE, OUTPUT = "n long, total long", "k long, n long, total long"
 #: Slots, rows as a part of all, distinct keys, Zipf exponents.
 CELLS = (
     (2, 1.0, 20_000, (0.0, 1.5)),
-    (2, 0.3, 1_000_000, (0.0, 1.5)),
+    (2, 0.1, 1_000_000, (0.0, 1.5)),
     (16, 0.064, 20_000, (0.0, 1.0, 1.5)),
 )
 
