@@ -7,6 +7,7 @@ import weakref
 
 import pyarrow as pa
 
+from skewless.spark import functions
 from skewless.spark.python_workers import keep_loaded, map_batches
 
 TASKS = 24
@@ -54,3 +55,13 @@ def test_the_driver_is_left_alone() -> None:
     keep_loaded()
     keep_loaded()
     assert gc.get_freeze_count() == 0
+
+
+def test_a_function_over_groups_is_called_with_it(monkeypatch) -> None:
+    calls = []
+    monkeypatch.setattr(functions, "keep_loaded", lambda: calls.append("kept"))
+    whole = functions.read_function("apply", lambda rows: rows, None)
+    assert whole.run("apply", (1,), "rows") == "rows"
+    parts = functions.read_function("apply", lambda parts: parts, "arrow_batches")
+    assert list(parts.batches("apply", (1,), iter(["one", "two"]))) == ["one", "two"]
+    assert calls == ["kept", "kept"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skewless.errors import DataError
+from skewless.spark.python_workers import keep_loaded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,7 @@ class GroupFunction(NamedTuple):
 
     def run(self, verb: str, key: tuple[Any, ...], *frames: Any) -> Any:
         """Call the function; name the key if it raises."""
+        keep_loaded()
         try:
             return self.call(key, *frames) if self.keyed else self.call(*frames)
         except Exception as error:
@@ -48,6 +50,7 @@ class GroupFunction(NamedTuple):
 
     def batches(self, verb: str, key: tuple[Any, ...], frames: Iterator[Any]) -> Iterator[Any]:
         """Run the iterator form; an error may come with any batch."""
+        keep_loaded()
         try:
             yield from self.call(key, frames) if self.keyed else self.call(frames)
         except Exception as error:

@@ -20,6 +20,8 @@ class _Seen:
 
     first: int | None = None
     """The first of them, by attempt id."""
+    kept: bool = False
+    """Whether what it has loaded is frozen."""
 
 
 def map_batches(
@@ -43,13 +45,16 @@ def keep_loaded() -> None:
     library that was imported: about 50 ms of CPU a task, more than a small task's work. Where a second
     task begins, the libraries are loaded and that collection has just run, so what is alive is moved to
     the permanent generation (`gc.freeze`); it is still freed when nothing refers to it any more. On the
-    driver this does nothing.
+    driver this does nothing. Cheap enough to be called for every group.
     """
+    if _Seen.kept:
+        return
     context = TaskContext.get()
-    if context is None or gc.get_freeze_count():
+    if context is None:
         return
     task = context.taskAttemptId()
     if _Seen.first is None:
         _Seen.first = task
     elif task != _Seen.first:
         gc.freeze()
+        _Seen.kept = True

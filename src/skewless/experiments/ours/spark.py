@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import skewless
+from skewless.datasets.drawing import ranks
 from skewless.experiments.description import (
     Cell,
     Experiment,
@@ -34,6 +35,8 @@ N_KEYS = 200
 #: By machine: slots.
 MACHINES = {"asleep": 32, "at work": 2}
 PLAIN, OURS, EVEN = "spark", "skewless", "even"
+#: Rows a task that each way runs on before it is timed.
+_FEW = 20
 _MERGING = "spark.sql.adaptive.coalescePartitions.enabled"
 
 
@@ -50,16 +53,15 @@ class Load(NamedTuple):
 
 def _rows(n: int, exponent: float | None, seed: int) -> pa.Table:
     """Return keys of a Zipf law and values; ``None`` for keys that take turns."""
-    rng = np.random.default_rng(seed)
-    keys = np.arange(n) % N_KEYS
-    if exponent is not None:
-        weights = np.arange(1, N_KEYS + 1, dtype=np.float64) ** -exponent
-        keys = rng.choice(N_KEYS, n, p=weights / weights.sum())
-    return pa.table({"k": keys, "v": rng.integers(0, 512, n)})
+    keys = np.arange(n) % N_KEYS if exponent is None else ranks(n, N_KEYS, exponent, seed)
+    return pa.table({"k": keys, "v": np.random.default_rng(seed).integers(0, 512, n)})
 
 
 def measure(spark: Any, load: Load, exponent: float, slots: int, seed: int) -> list[Row]:
-    """Run Spark's own job, ours, and ours on keys that take turns; the first two must agree."""
+    """Run Spark's own job, ours, and ours on keys that take turns; the first two must agree.
+
+    Each runs on a few rows first, so that none is charged for what Spark loads and compiles once.
+    """
     from skewless.spark.emulated import Totals, written
 
     work, n = Totals(load.cost_us, load.sines), max(slots, 8)
@@ -69,17 +71,14 @@ def measure(spark: Any, load: Load, exponent: float, slots: int, seed: int) -> l
     took: dict[str, list[float]] = {PLAIN: [], OURS: [], EVEN: []}
     answers: list[pa.Table] = []
     with tempfile.TemporaryDirectory(prefix="skewless-experiment-") as name:
-        skewed, even = (
-            written(spark, _rows(load.rows, law, seed), Path(name) / str(law), n)
-            for law in (exponent, None)
-        )
-        ways: dict[str, Callable[[], Any]] = {
-            PLAIN: lambda: work.plain(skewed),
-            OURS: lambda: skewless.group_by(skewed, "k", workers=n).aggregate(work),
-            EVEN: lambda: skewless.group_by(even, "k", policy=skewless.WrapAround(n)).aggregate(
-                work
-            ),
-        }
+
+        def frame(rows: int, law: float | None) -> Any:
+            return written(spark, _rows(rows, law, seed), Path(name) / f"{rows}-{law}", n)
+
+        few = frame(_FEW * n, None)
+        for warm in _ways(work, few, few, n).values():
+            warm().toArrow()
+        ways = _ways(work, frame(load.rows, exponent), frame(load.rows, None), n)
         for turn in range(load.rounds):
             for way in list(ways)[turn % 3 :] + list(ways)[: turn % 3]:
                 begun = time.perf_counter()
@@ -90,6 +89,14 @@ def measure(spark: Any, load: Load, exponent: float, slots: int, seed: int) -> l
     if not all(answer.equals(answers[0]) for answer in answers):
         raise AssertionError("the answers differ.")
     return [{"way": way, "seconds": min(seconds)} for way, seconds in took.items()]
+
+
+def _ways(work: Any, skewed: Any, even: Any, n: int) -> dict[str, Callable[[], Any]]:
+    return {
+        PLAIN: lambda: work.plain(skewed),
+        OURS: lambda: skewless.group_by(skewed, "k", workers=n).aggregate(work),
+        EVEN: lambda: skewless.group_by(even, "k", policy="wrap_around", workers=n).aggregate(work),
+    }
 
 
 def _measured(machine: str, load: Load, exponent: float, seed: int) -> list[Row]:
