@@ -46,10 +46,11 @@ def test_both_ways_of_a_batch_and_of_a_stream_give_one_answer(spark) -> None:
     for row in found:
         assert 1 <= row["max_over_mean"] <= 3
         assert row["seconds"] > 0
-    few = ner.Load(120, 2, 0.0)
-    found = ner.measure(spark, ner.pages(few, 0), few, 2)
+    few = ner.Load(400, 3, 0.0)
+    found = ner.measure(spark, ner.pages(few, 0), few, 4)
     assert [row["way"] for row in found] == ["hash", "kip"]
     assert found[0]["moved"] == 0
+    assert found[1]["moved"] > 0, "the answers are compared although owners differ"
 
 
 @pytest.mark.classic

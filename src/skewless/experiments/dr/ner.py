@@ -117,7 +117,9 @@ def measure(spark: Any, rows: pa.Table, load: Load, partitions: int) -> list[Row
             writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination()
-            answers.append(sorted(tuple(row) for row in stateful.state().collect()))
+            # Without the owner of a key, which is what the ways differ in.
+            states = stateful.state().select("host", "hour", "mentions")
+            answers.append(sorted(tuple(row) for row in states.collect()))
             # The first batch is hashed either way.
             batches = stateful.batches[1:]
             found.append(
