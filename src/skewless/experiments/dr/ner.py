@@ -227,7 +227,7 @@ NER = Experiment(
     setup=(
         "Pages of 2,000 hosts by Zipf exponent 0.9, sizes heavy of tail, a stream of 6,000 in 4 batches "
         "(full: 40,000 in 6), two batches an hour; a state per host counts what a model found in this "
-        "hour. `stateful` with Hash and with KIP on 16 slots, 16 and 32 partitions. Seconds are "
+        "hour. A stateful stream with Hash and with KIP on 16 slots, 16 and 32 partitions. Seconds are "
         "those of the slowest task of each batch after the first, added up."
     ),
     claim=(

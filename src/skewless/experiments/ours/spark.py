@@ -184,8 +184,8 @@ SPARK = Experiment(
     setup=(
         "Totals of 200 keys, uniform to Zipf 2: Spark's applyInArrow over groups against an aggregator "
         "under 'auto', counting and timing included. 48,000 rows of 1 ms asleep on 32 slots, a million "
-        "rows of twenty sines on 2 (full: 320,000 and four million, the best of three runs). Even: the "
-        "same rows with keys that take turns."
+        "rows of twenty sines on 2 (full: 320,000 and four million, the best of three runs). Even: as "
+        "many rows with keys that take turns, cut by WrapAround after counting them all."
     ),
     claim=(
         "Goal: on uniform keys at most 3 % slower than Spark, on skewed ones close to what even keys "
