@@ -171,7 +171,6 @@ def _cells(
     n_workers, distinct = max(slots, 8), DISTINCT[kind]
     even = _written(spark, folder, rows, distinct, None, n_workers)
     few = _written(spark, folder, 20 * n_workers, distinct, None, n_workers)
-
     quick = _variants(job, few, few, n_workers, cost_us / 100)
     for warm in quick.values():
         warm().toArrow()

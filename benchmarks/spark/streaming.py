@@ -205,9 +205,9 @@ def _emulated(
                 words,
                 variants,
                 rounds,
-                60,
-                SLEPT_BATCHES,
-                SLEPT_LEFT_OUT,
+                until=60,
+                batches=SLEPT_BATCHES,
+                left_out=SLEPT_LEFT_OUT,
             )
     return found
 
@@ -254,8 +254,7 @@ def _table(
     left_out: int = LEFT_OUT,
 ) -> dict[str, Any]:
     files = len(list(words.iterdir())) // batches
-    seconds: dict[str, list[float]] = {name: [] for name in variants}
-    by_batch: dict[str, list[list[float]]] = {name: [] for name in variants}
+    runs: dict[str, list[list[float]]] = {name: [] for name in variants}
     answers: dict[str, Any] = {}
     names = list(variants)
     for turn in range(rounds):
@@ -265,10 +264,10 @@ def _table(
             source = spark.readStream.schema("ts timestamp, k string, v long")
             df = source.option("maxFilesPerTrigger", files).parquet(str(words))
             times, answer = _timed(variants[name](df, str(each / "state")), each, until)
-            seconds[name].append(sum(times[left_out:]))
-            by_batch[name].append(times)
+            runs[name].append(times)
             answers[name] = answer
     assert len(set(answers.values())) == 1, answers
+    seconds = {name: [sum(times[left_out:]) for times in each] for name, each in runs.items()}
     first = next(iter(seconds))
     base = statistics.median(seconds[first])
     print(f"\n{title} ({rounds} rounds; {answers[first][0]:,} rows compared)")
@@ -276,7 +275,7 @@ def _table(
         median = statistics.median(spent)
         print(
             f"  {name:24}{median:8.2f} s ({min(spent):.2f}-{max(spent):.2f}){base / median:8.2f}x"
-            f"   batches {' '.join(f'{s:.1f}' for s in by_batch[name][-1])}",
+            f"   batches {' '.join(f'{s:.1f}' for s in runs[name][-1])}",
             flush=True,
         )
     return {
@@ -284,7 +283,7 @@ def _table(
             "median": statistics.median(s),
             "min": min(s),
             "max": max(s),
-            "batches": by_batch[name],
+            "batches": runs[name],
         }
         for name, s in seconds.items()
     }
