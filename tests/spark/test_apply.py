@@ -35,6 +35,16 @@ def hot(spark: SparkSession) -> DataFrame:
     )
 
 
+@pytest.fixture(scope="module")
+def even(spark: SparkSession) -> DataFrame:
+    """Give every key as many rows, and so many keys that any hash is balanced."""
+    n = F.col("id")
+    key = F.when(n % 1_000 != 1, F.concat(F.lit("c"), n % 1_000))
+    return spark.range(0, 4_000, 1, 4).select(
+        key.alias("k"), (n * 7 % 1_001).cast("double").alias("v"), n.alias("salt")
+    )
+
+
 def gaps(rows: pd.DataFrame) -> pd.DataFrame:
     ordered = rows.sort_values(["v", "salt"])
     gap = ordered["v"].diff().max()
@@ -109,9 +119,46 @@ def test_the_function_gets_the_frame_s_columns_and_no_more(hot) -> None:
     assert names == {"k,half,v,_worker,salt"}
 
 
-def test_no_second_exchange_follows_the_placing(hot) -> None:
+def test_no_second_exchange_follows_the_placing(hot, even) -> None:
     found = skewless.group_by(hot, "k", policy="off_greedy", workers=4).apply(gaps, SCHEMA)
     assert physical_plan(found).count("Exchange") == 1
+    found = skewless.group_by(even, "k", workers=4).apply(gaps, SCHEMA)
+    assert physical_plan(found).count("Exchange") == 1
+
+
+@pytest.mark.parametrize("function", [keyed_gaps, arrow_rows, keyed_batches, arrow_batches])
+def test_even_groups_are_left_to_spark_and_no_row_carries_a_worker(even, function) -> None:
+    if function in (keyed_batches, arrow_batches):
+        needs(even, 4, 1, "hands over batches")
+    arrow = function in (arrow_rows, arrow_batches)
+    if arrow:
+        needs(even, 4, 0, "hands over Arrow")
+    groups = skewless.group_by(even, "k", workers=4)
+    found = groups.apply(function, SCHEMA)
+    assert "worker" not in physical_plan(found).replace("_worker", "")
+    plain = even.groupBy("k")
+    assert_same_rows(
+        found, (plain.applyInArrow if arrow else plain.applyInPandas)(function, SCHEMA)
+    )
+    assert "plain hashing is balanced within a tenth" in groups.explain_apply()
+
+
+def test_the_balance_that_explain_promises_is_that_of_spark_s_own_hash(even) -> None:
+    def where(rows):
+        from pyspark import TaskContext
+
+        return pd.DataFrame({"task": [TaskContext.get().partitionId()], "n": [len(rows)]})
+
+    groups = skewless.group_by(even, "k", workers=4)
+    tasks = groups.apply(where, "task int, n long").groupBy("task").agg(F.sum("n").alias("n"))
+    loads = [row.n for row in tasks.collect()]
+    assert len(loads) == 4, "a number of partitions is given, so that none are merged"
+    assert f"max/mean {max(loads) * 4 / sum(loads):.2f} over" in groups.explain_apply()
+
+
+def test_without_a_policy_of_ours_spark_places_the_groups(hot) -> None:
+    found = skewless.group_by(hot, "k", policy="spark").apply(gaps, SCHEMA)
+    assert "__skewless" not in physical_plan(found)
 
 
 def test_heavy_groups_do_not_share_a_task(spark) -> None:

@@ -24,7 +24,7 @@ from skewless.spark.forwarding import fold, held, why_not
 from skewless.spark.keys import KeyColumns, quoted, resolve_column
 from skewless.spark.merge_check import check_merge
 from skewless.spark.python_workers import map_batches
-from skewless.spark.versions import arrow_schema, session_zone, slots_of, to_arrow
+from skewless.spark.versions import arrow_schema, first_rows, session_zone, slots_of
 
 __all__ = [
     "BUFFER_ROWS",
@@ -360,7 +360,7 @@ def first_groups(
     """
     prepared = Prepared(verb, df, keys, aggregator)
     wanted = list(dict.fromkeys([*keys.names, *prepared.inputs]))
-    rows = to_arrow(df.select(*[F.col(quoted(c)) for c in wanted]).limit(n_rows))
+    rows = first_rows(df.select(*[F.col(quoted(c)) for c in wanted]), n_rows)
     if rows.num_rows == 0:
         return prepared.aggregator, rows.select(prepared.inputs), np.zeros(1, np.int64)
     order, starts = sorted_groups(rows, list(keys.names), None, None)

@@ -34,6 +34,7 @@ __all__ = [
     "estimate",
     "fixed_routing",
     "is_balanced",
+    "is_even",
     "learned",
     "place",
     "place_by",
@@ -225,25 +226,36 @@ def count(
 
 
 def estimate(
-    df: DataFrame, keys: KeyColumns, n_workers: int, *, weight: Column | None = None
+    df: DataFrame,
+    keys: KeyColumns,
+    n_workers: int,
+    *,
+    weight: Column | None = None,
+    by_spark: bool = False,
 ) -> Counted:
     """Return about the counts of `count`, from a sample, exact where a task has few rows.
 
-    Weighted rows are all counted: a sample may miss the one row that weighs the most.
+    Weighted rows are all counted: a sample may miss the one row that weighs the most. Of others
+    `by_spark` also asks where Spark's own hash would place them.
     """
     if weight is not None:
         return count(df, keys, n_workers, weight=weight)
+    partition = [F.pmod(F.hash(*keys.columns), F.lit(n_workers)).alias("partition")]
 
     def hashes_of(n_sure: int) -> DataFrame:
         some, at = sampled(df, n_sure)
-        return some.select(keys.hash.alias("key"), at.alias("at"))
+        return some.select(keys.hash.alias("key"), at.alias("at"), *(partition if by_spark else []))
 
     found = sample(hashes_of, n_workers, df)
     hashes = found.rows.column("key").to_numpy().view(np.uint64)
     n_hot, n_buckets = max(2 * n_workers, 64), bucket_count(n_workers)
     histogram, distinct = estimated_histogram(hashes, found.weights, n_hot, n_buckets)
     n_sampled = 0 if found.complete else found.rows.num_rows
-    return Counted(histogram, histogram.total, distinct, found.tasks, n_sampled)
+    placed = None
+    if by_spark:
+        partitions = found.rows.column("partition").to_numpy()
+        placed = np.bincount(partitions, found.weights, n_workers).astype(np.float64)
+    return Counted(histogram, histogram.total, distinct, found.tasks, n_sampled, placed)
 
 
 def _listed(policy: Policy) -> int:
@@ -281,7 +293,17 @@ def is_balanced(routing: Routing, histogram: Histogram) -> bool:
     >>> is_balanced(Routing.hashing(2), Histogram([1, 2], [5, 500]))
     False
     """
-    loads = routing.loads(histogram)
+    return is_even(routing.loads(histogram))
+
+
+def is_even(loads: NDArray[np.float64]) -> bool:
+    """Say whether no load is more than a tenth above the mean.
+
+    Examples
+    --------
+    >>> is_even(np.array([10.0, 11.0])), is_even(np.array([10.0, 14.0]))
+    (True, False)
+    """
     return float(loads.max()) <= _BALANCED * float(loads.mean())
 
 

@@ -27,7 +27,7 @@ from skewless.spark.order import order_sensitive
 from skewless.spark.plan_text import choice_lines, cost_lines, limit_lines, replay_lines
 from skewless.spark.policies import AUTO, LOCAL, SPARK
 from skewless.spark.replaying import Replayed, found_loads, replan
-from skewless.spark.whole import apply_whole, plan_whole, schema_of, whole_rule
+from skewless.spark.whole import WholePlan, apply_whole, plan_whole, schema_of, whole_rule
 
 __all__ = ["BatchGroups"]
 
@@ -81,7 +81,7 @@ class BatchGroups:
         self._replayed: Replayed | None = None
         self._replayed_whole: Replayed | None = None
         self._plan: Plan | None = None
-        self._whole: tuple[Plan, str] | None = None
+        self._whole: WholePlan | None = None
         self._pivoted: tuple[str, list[Any] | None] | None = None
         self._dealing = ""
         self._kept_whole = ""
@@ -226,8 +226,7 @@ class BatchGroups:
         schema_of(schema)
         if self._policy == SPARK:
             return apply_whole(self._df, self._keys, None, found, schema)
-        routing = self._planned_whole()[0].routing
-        return apply_whole(self._df, self._keys, routing, found, schema)
+        return apply_whole(self._df, self._keys, self._planned_whole(), found, schema)
 
     def cogroup(self, other: BatchGroups) -> CoGroups:
         """Return the groups of this frame and of another one, key by key.
@@ -260,9 +259,9 @@ class BatchGroups:
         head = f"group_by({', '.join(self._keys.names)}).apply: policy {self._policy!r}"
         if self._policy == SPARK:
             return f"{head}\n  reason: asked for; Spark hashes every group to a task."
-        found, reason = self._planned_whole()
-        costs = self._cost_lines(found, self._replayed_whole)
-        return "\n".join([head, f"  reason: {reason}.", *costs, *limit_lines(found)])
+        whole = self._planned_whole()
+        costs = self._cost_lines(whole.plan, self._replayed_whole, whole.balance)
+        return "\n".join([head, f"  reason: {whole.reason}.", *costs, *limit_lines(whole.plan)])
 
     def explain(self) -> str:
         """Return the policy, why it is used, what it decided, and what that cost.
@@ -300,9 +299,11 @@ class BatchGroups:
     def _finish_lines(self) -> list[str]:
         return [f"  states are finished {self._finish}."] if self._finish else []
 
-    def _cost_lines(self, found: Plan, replayed: Replayed | None) -> list[str]:
+    def _cost_lines(
+        self, found: Plan, replayed: Replayed | None, balance: float | None = None
+    ) -> list[str]:
         if replayed is None:
-            return cost_lines(found)
+            return cost_lines(found, balance)
         loads = None
         if replayed.gain is not None:
             loads = found_loads(self._df, self._keys, found.routing, weight=self._weight)
@@ -335,7 +336,7 @@ class BatchGroups:
                 f"{self._policy!r} splits keys; leave strict=True out to keep keys whole here."
             )
         self._kept_whole = ", ".join(ordered)
-        routing = self._planned_whole()[0].routing
+        routing = self._planned_whole().plan.routing
         worker, self._dealing = worker_of(self._df, self._keys, routing)
         return verb(self._grouped(place(self._df, routing.n_workers, worker)))
 
@@ -384,11 +385,11 @@ class BatchGroups:
             strict=self._strict,
         )
 
-    def _planned_whole(self) -> tuple[Plan, str]:
+    def _planned_whole(self) -> WholePlan:
         if self._whole is None and self._replay is not None:
             rule, reason = whole_rule(self._policy, self._workers, strict=self._strict)
             self._replayed_whole = self._replan(rule, self._replay)
-            self._whole = self._replayed_whole.plan, reason
+            self._whole = WholePlan(self._replayed_whole.plan, reason)
         if self._whole is None:
             self._whole = plan_whole(
                 self._df,

@@ -198,7 +198,7 @@ def _grouped(df: DataFrame, keys: KeyColumns, routing: Routing, *, copies: bool)
     else:
         marked = df.select("*", F.lit(False).alias(copied), owner.alias(worker))
     placed = place_by(marked, routing.n_workers, worker)
-    return placed.groupBy(F.col(quoted(worker)), *keys.columns)
+    return placed.groupBy(*keys.columns, F.col(quoted(worker)))
 
 
 def _workers_of_split(routing: Routing, keys: KeyColumns) -> Column:

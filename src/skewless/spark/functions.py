@@ -1,7 +1,9 @@
 """Functions over whole groups: which form they have, and how they are called on placed rows.
 
-The rows of a group arrive with one more column, the worker, last. What is called here takes it off
-before the user's function sees the rows, and says which group failed when one does.
+Where we place the groups, the worker is the last part of a group's key and the last column of its rows:
+last, since Spark sorts the rows of a task by the key, and all of them have the same worker. What is
+called here takes it off before the user's function sees the rows, and says which group failed when one
+does.
 """
 
 from __future__ import annotations
@@ -131,51 +133,63 @@ def _shown(key: tuple[Any, ...]) -> str:
     return repr(values[0]) if len(values) == 1 else repr(tuple(values))
 
 
-# -- what Spark calls: the worker comes first in the key and last in the rows ---------------------------
+# -- what Spark calls: the worker comes last in the key and in the rows -------------------------------
 
 
-def pandas_group(verb: str, function: GroupFunction, names: list[str]) -> Callable[..., Any]:
-    """Return the function that ``applyInPandas`` takes."""
+def pandas_group(
+    verb: str, function: GroupFunction, names: list[str], ours: int
+) -> Callable[..., Any]:
+    """Return the function that ``applyInPandas`` takes, where so many columns of ours come last."""
 
     def call(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
-        found = function.run(verb, key[1:], rows.iloc[:, :-1])
-        return function.checked(verb, key[1:], found, names)
+        key = key[: len(key) - ours]
+        found = function.run(verb, key, rows.iloc[:, : rows.shape[1] - ours])
+        return function.checked(verb, key, found, names)
 
     return _unannotated(call)
 
 
-def pandas_batches(verb: str, function: GroupFunction, names: list[str]) -> Callable[..., Any]:
+def pandas_batches(
+    verb: str, function: GroupFunction, names: list[str], ours: int
+) -> Callable[..., Any]:
     """Return the iterator form for ``applyInPandas``."""
     import pandas as pd
 
     def call(key: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
-        rows = (batch.iloc[:, :-1] for batch in batches)
-        for found in function.batches(verb, key[1:], rows):
-            yield function.checked(verb, key[1:], found, names)
+        key = key[: len(key) - ours]
+        rows = (batch.iloc[:, : batch.shape[1] - ours] for batch in batches)
+        for found in function.batches(verb, key, rows):
+            yield function.checked(verb, key, found, names)
 
     frames = Iterator[pd.DataFrame]
     call.__annotations__ = {"key": tuple[Any, ...], "batches": frames, "return": frames}
     return call
 
 
-def arrow_group(verb: str, function: GroupFunction, names: list[str]) -> Callable[..., Any]:
+def arrow_group(
+    verb: str, function: GroupFunction, names: list[str], ours: int
+) -> Callable[..., Any]:
     """Return the function that ``applyInArrow`` takes."""
 
     def call(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
-        found = function.run(verb, key[1:], _without_last(rows))
-        return function.checked(verb, key[1:], found, names)
+        key = key[: len(key) - ours]
+        found = function.run(verb, key, _without_last(rows, ours))
+        return function.checked(verb, key, found, names)
 
     return _unannotated(call)
 
 
-def arrow_batches(verb: str, function: GroupFunction, names: list[str]) -> Callable[..., Any]:
+def arrow_batches(
+    verb: str, function: GroupFunction, names: list[str], ours: int
+) -> Callable[..., Any]:
     """Return the iterator form for ``applyInArrow``."""
     import pyarrow as pa
 
     def call(key: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
-        rows = (_without_last(batch) for batch in batches)
-        for found in function.batches(verb, key[1:], rows):
-            yield function.checked(verb, key[1:], found, names)
+        key = key[: len(key) - ours]
+        rows = (_without_last(batch, ours) for batch in batches)
+        for found in function.batches(verb, key, rows):
+            yield function.checked(verb, key, found, names)
 
     frames = Iterator[pa.RecordBatch]
     call.__annotations__ = {"key": tuple[Any, ...], "batches": frames, "return": frames}
@@ -190,8 +204,8 @@ def pandas_pair(
     def call(key: tuple[Any, ...], left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
         if _came_for_nothing(left, right, lambda rows: rows.iloc[0, -2]):
             return nothing.to_pandas()
-        found = function.run(verb, key[1:], left.iloc[:, :-2], right.iloc[:, :-2])
-        return function.checked(verb, key[1:], found, names)
+        found = function.run(verb, key[:-1], left.iloc[:, :-2], right.iloc[:, :-2])
+        return function.checked(verb, key[:-1], found, names)
 
     return _unannotated(call)
 
@@ -204,8 +218,8 @@ def arrow_pair(
     def call(key: tuple[Any, ...], left: pa.Table, right: pa.Table) -> pa.Table:
         if _came_for_nothing(left, right, lambda rows: rows.column(-2)[0].as_py()):
             return nothing
-        sides = (rows.select(list(range(rows.num_columns - 2))) for rows in (left, right))
-        return function.checked(verb, key[1:], function.run(verb, key[1:], *sides), names)
+        sides = (_without_last(rows, 2) for rows in (left, right))
+        return function.checked(verb, key[:-1], function.run(verb, key[:-1], *sides), names)
 
     return _unannotated(call)
 
@@ -217,8 +231,8 @@ def _came_for_nothing(left: Any, right: Any, copied: Callable[[Any], Any]) -> bo
     return len(right) == 0 and bool(copied(left))
 
 
-def _without_last(rows: Any) -> Any:
-    return rows.select(list(range(rows.num_columns - 1)))
+def _without_last(rows: Any, n: int) -> Any:
+    return rows.select(list(range(rows.num_columns - n))) if n else rows
 
 
 def _unannotated(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -36,6 +36,8 @@ class Counted(NamedTuple):
     """Number of tasks that the rows were read in."""
     sampled: int = 0
     """Rows of the sample that all this was estimated from; 0 if all rows were counted."""
+    by_spark: NDArray[np.float64] | None = None
+    """Rows of each partition, were they placed by Spark's own hash; ``None`` if that was not asked."""
 
 
 def gather(

@@ -11,7 +11,15 @@ from pyspark.sql.types import StructType
 
 from skewless.errors import DataError
 
-__all__ = ["arrow_schema", "require_form", "session_zone", "slots_of", "to_arrow", "version_of"]
+__all__ = [
+    "arrow_schema",
+    "first_rows",
+    "require_form",
+    "session_zone",
+    "slots_of",
+    "to_arrow",
+    "version_of",
+]
 
 
 def version_of(session: SparkSession) -> tuple[int, int]:
@@ -59,6 +67,19 @@ def to_arrow(df: DataFrame) -> pa.Table:
     if not batches:
         return arrow_schema(df.schema).empty_table()
     return pa.Table.from_batches(batches)
+
+
+def first_rows(df: DataFrame, n_rows: int) -> pa.Table:
+    """Return some rows as an Arrow table, read in as few tasks as hold so many.
+
+    ``limit(n).toArrow()`` would run all tasks of the frame and shuffle what they find.
+    """
+    if not hasattr(df, "_jdf"):
+        return to_arrow(df.limit(n_rows))
+    session: Any = df.sparkSession
+    taken = df._jdf.limit(n_rows).collectAsList()  # stays in the JVM, so no type is lost
+    local = session._jsparkSession.createDataFrame(taken, df._jdf.schema())
+    return to_arrow(DataFrame(local.coalesce(1), session))
 
 
 def slots_of(session: SparkSession) -> int | None:

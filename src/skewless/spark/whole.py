@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from typing import Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -13,14 +14,43 @@ from skewless.errors import DataError, ParameterError
 from skewless.planners import OffGreedy
 from skewless.policy import Policy
 from skewless.routing import Routing
-from skewless.spark.batch import Plan, plan, plan_auto, worker_of
+from skewless.spark.batch import (
+    Plan,
+    estimate,
+    is_even,
+    learned,
+    place_by,
+    plan,
+    plan_auto,
+    worker_of,
+)
 from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import CALLS, GroupFunction
 from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import AUTO, LOCAL
 from skewless.spark.versions import require_form
 
-__all__ = ["apply_whole", "plan_whole", "schema_of", "whole_of", "whole_rule", "with_worker"]
+__all__ = [
+    "WholePlan",
+    "apply_whole",
+    "plan_whole",
+    "schema_of",
+    "whole_of",
+    "whole_rule",
+    "with_worker",
+]
+
+
+class WholePlan(NamedTuple):
+    """Where whole groups go, and why."""
+
+    plan: Plan
+    reason: str
+    balance: float | None = None
+    """Max/mean load where Spark's own hash places the groups; ``None`` where the routing does."""
+
+
+_HASHED = "chosen by 'auto': plain hashing is balanced within a tenth"
 
 
 def plan_whole(
@@ -31,8 +61,11 @@ def plan_whole(
     *,
     weight: Column | None = None,
     strict: bool = False,
-) -> tuple[Plan, str]:
+) -> WholePlan:
     """Return a routing that splits no key, and why it is the one.
+
+    Under ``"auto"`` Spark's own hash places the groups where that is balanced within a tenth: the worker
+    of a row, a column more for every call of the function, is then not needed.
 
     Raises
     ------
@@ -41,11 +74,22 @@ def plan_whole(
     """
     rule, reason = whole_rule(policy, n_workers, strict=strict)
     if policy != AUTO or isinstance(rule, Routing):
-        return plan(df, keys, rule, weight=weight), reason
-    found = plan_auto(df, keys, rule, weight=weight)
-    if found.routing == Routing.hashing(n_workers):
-        reason = "chosen by 'auto': plain hashing is balanced within a tenth"
-    return found, reason
+        return WholePlan(plan(df, keys, rule, weight=weight), reason)
+    hashing = Routing.hashing(n_workers)
+    if weight is not None:
+        found = plan_auto(df, keys, rule, weight=weight)
+        return WholePlan(found, _HASHED if found.routing == hashing else reason)
+    started = time.perf_counter()
+    counted = estimate(df, keys, n_workers, by_spark=True)
+    gathered = time.perf_counter()
+    loads = counted.by_spark
+    if loads is not None and is_even(loads):
+        found = Plan(hashing, counted.histogram, gathered - started, 0.0, counted.sampled)
+        return WholePlan(found, _HASHED, float(loads.max()) / max(float(loads.mean()), 1.0))
+    routing = learned(rule, counted.histogram)
+    learn_s = time.perf_counter() - gathered
+    found = Plan(routing, counted.histogram, gathered - started, learn_s, counted.sampled)
+    return WholePlan(found, reason)
 
 
 def whole_rule(
@@ -118,31 +162,36 @@ def whole_of(routing: Routing) -> Routing:
 def apply_whole(
     df: DataFrame,
     keys: KeyColumns,
-    routing: Routing | None,
+    found: WholePlan | None,
     function: GroupFunction,
     schema: StructType | str,
 ) -> DataFrame:
     """Hand every group to the function; ``None`` leaves the placing to Spark."""
-    worker = F.lit(0) if routing is None else worker_of(df, keys, routing)[0]
-    placed, name = with_worker(df, worker, None if routing is None else routing.n_workers)
-    groups = placed.groupBy(F.col(quoted(name)), *keys.columns)
     require_form(df.sparkSession, "apply", function.form)
-    call = CALLS[function.form]("apply", function, schema_of(schema).fieldNames())
+    by, ours = list(keys.columns), 0
+    if found is None:
+        placed = df
+    elif found.balance is not None:
+        # With a number of partitions, adaptive execution does not merge them.
+        placed = df.repartition(found.plan.routing.n_workers, *by)
+    else:
+        routing = found.plan.routing
+        placed, name = with_worker(df, worker_of(df, keys, routing)[0], routing.n_workers)
+        by, ours = [*by, F.col(quoted(name))], 1
+    groups = placed.groupBy(*by)
+    call = CALLS[function.form]("apply", function, schema_of(schema).fieldNames(), ours)
     apply: Any = groups.applyInPandas if "pandas" in function.form else groups.applyInArrow
     made: DataFrame = apply(call, schema)
     return made
 
 
-def with_worker(df: DataFrame, worker: Column, n_workers: int | None) -> tuple[DataFrame, str]:
+def with_worker(df: DataFrame, worker: Column, n_workers: int) -> tuple[DataFrame, str]:
     """Return the rows on their workers, the worker in one more column, last, and its name.
 
-    ``None`` adds the column only. Grouping by the worker and the keys then needs no further exchange.
+    Grouping by the keys and the worker then needs no further exchange.
     """
-    from skewless.spark.batch import place_by
-
     name = fresh_name(df, "worker")
-    placed = df.withColumn(name, worker)
-    return (placed if n_workers is None else place_by(placed, n_workers, name)), name
+    return place_by(df.withColumn(name, worker), n_workers, name), name
 
 
 def schema_of(schema: StructType | str) -> StructType:
