@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 import skewless
 from skewless import Routing
 from skewless.errors import DataError, ParameterError
+from skewless.spark.whole import enough_as_spark_hashes
 from tests.spark.comparison import assert_same_rows, needs, physical_plan
 
 SCHEMA = "k string, n long, biggest_gap double"
@@ -154,6 +156,18 @@ def test_the_balance_that_explain_promises_is_that_of_spark_s_own_hash(even) -> 
     loads = [row.n for row in tasks.collect()]
     assert len(loads) == 4, "a number of partitions is given, so that none are merged"
     assert f"max/mean {max(loads) * 4 / sum(loads):.2f} over" in groups.explain_apply()
+
+
+def test_uneven_tasks_are_left_to_spark_only_where_they_take_turns() -> None:
+    even, uneven = np.full(8, 10.0), np.array([14.0, 12.0, 10.0, 10.0, 9.0, 9.0, 8.0, 8.0])
+    assert "take turns on 2 slots" in enough_as_spark_hashes(uneven, even, 2)
+    assert not enough_as_spark_hashes(uneven, even, 8)
+    assert not enough_as_spark_hashes(uneven, even, None), "Connect does not say"
+    worse = np.array([16.0, 10.0, 10.0, 10.0, 9.0, 9.0, 8.0, 8.0])
+    assert not enough_as_spark_hashes(worse, even, 2), "slots may be more when the job runs"
+    heavy = np.array([50.0, 5.0, 5.0, 5.0, 5.0, 4.0, 3.0, 3.0])
+    assert "less than a tenth" in enough_as_spark_hashes(heavy + 1, heavy, None)
+    assert "balanced" in enough_as_spark_hashes(even, even, None)
 
 
 def test_without_a_policy_of_ours_spark_places_the_groups(hot) -> None:

@@ -34,7 +34,6 @@ __all__ = [
     "estimate",
     "fixed_routing",
     "is_balanced",
-    "is_even",
     "learned",
     "place",
     "place_by",
@@ -293,17 +292,7 @@ def is_balanced(routing: Routing, histogram: Histogram) -> bool:
     >>> is_balanced(Routing.hashing(2), Histogram([1, 2], [5, 500]))
     False
     """
-    return is_even(routing.loads(histogram))
-
-
-def is_even(loads: NDArray[np.float64]) -> bool:
-    """Say whether no load is more than a tenth above the mean.
-
-    Examples
-    --------
-    >>> is_even(np.array([10.0, 11.0])), is_even(np.array([10.0, 14.0]))
-    (True, False)
-    """
+    loads = routing.loads(histogram)
     return float(loads.max()) <= _BALANCED * float(loads.mean())
 
 

@@ -6,10 +6,12 @@ import time
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from skewless.costs import makespan
 from skewless.errors import DataError, ParameterError
 from skewless.planners import OffGreedy
 from skewless.policy import Policy
@@ -17,7 +19,6 @@ from skewless.routing import Routing
 from skewless.spark.batch import (
     Plan,
     estimate,
-    is_even,
     learned,
     place_by,
     plan,
@@ -28,11 +29,12 @@ from skewless.spark.expressions import needs_salt
 from skewless.spark.functions import CALLS, GroupFunction
 from skewless.spark.keys import KeyColumns, fresh_name, quoted
 from skewless.spark.policies import AUTO, LOCAL
-from skewless.spark.versions import require_form
+from skewless.spark.versions import require_form, slots_of
 
 __all__ = [
     "WholePlan",
     "apply_whole",
+    "enough_as_spark_hashes",
     "plan_whole",
     "schema_of",
     "whole_of",
@@ -50,7 +52,9 @@ class WholePlan(NamedTuple):
     """Max/mean load where Spark's own hash places the groups; ``None`` where the routing does."""
 
 
-_HASHED = "chosen by 'auto': plain hashing is balanced within a tenth"
+_BALANCED = "chosen by 'auto': plain hashing is balanced within a tenth"
+#: Part that a plan must shorten the longest task by, and a longest task that is not left to Spark.
+_GAIN, _UNEVEN = 1.1, 1.5
 
 
 def plan_whole(
@@ -64,8 +68,8 @@ def plan_whole(
 ) -> WholePlan:
     """Return a routing that splits no key, and why it is the one.
 
-    Under ``"auto"`` Spark's own hash places the groups where that is balanced within a tenth: the worker
-    of a row, a column more for every call of the function, is then not needed.
+    Under ``"auto"`` Spark's own hash places the groups where a plan would gain little
+    (`enough_as_spark_hashes`).
 
     Raises
     ------
@@ -75,21 +79,67 @@ def plan_whole(
     rule, reason = whole_rule(policy, n_workers, strict=strict)
     if policy != AUTO or isinstance(rule, Routing):
         return WholePlan(plan(df, keys, rule, weight=weight), reason)
-    hashing = Routing.hashing(n_workers)
     if weight is not None:
         found = plan_auto(df, keys, rule, weight=weight)
-        return WholePlan(found, _HASHED if found.routing == hashing else reason)
+        hashed = found.routing == Routing.hashing(n_workers)
+        return WholePlan(found, _BALANCED if hashed else reason)
     started = time.perf_counter()
     counted = estimate(df, keys, n_workers, by_spark=True)
     gathered = time.perf_counter()
-    loads = counted.by_spark
-    if loads is not None and is_even(loads):
-        found = Plan(hashing, counted.histogram, gathered - started, 0.0, counted.sampled)
-        return WholePlan(found, _HASHED, float(loads.max()) / max(float(loads.mean()), 1.0))
     routing = learned(rule, counted.histogram)
     learn_s = time.perf_counter() - gathered
-    found = Plan(routing, counted.histogram, gathered - started, learn_s, counted.sampled)
-    return WholePlan(found, reason)
+    plain, planned = counted.by_spark, routing.loads(counted.histogram)
+    slots = slots_of(df.sparkSession)
+    enough = "" if plain is None else enough_as_spark_hashes(plain, planned, slots)
+    if plain is None or not enough:
+        found = Plan(routing, counted.histogram, gathered - started, learn_s, counted.sampled)
+        return WholePlan(found, reason)
+    hashing = Routing.hashing(n_workers)
+    found = Plan(hashing, counted.histogram, gathered - started, learn_s, counted.sampled)
+    return WholePlan(found, enough, float(plain.max()) / max(float(plain.mean()), 1.0))
+
+
+def enough_as_spark_hashes(
+    plain: NDArray[np.float64], planned: NDArray[np.float64], slots: int | None
+) -> str:
+    """Say why Spark's own hash is as good as a plan for whole groups; empty where it is not.
+
+    Parameters
+    ----------
+    plain, planned
+        Loads of the workers under Spark's hash and under the plan.
+    slots
+        Number of tasks that run side by side; ``None`` if it is not known.
+
+    Notes
+    -----
+    It is, if the plan would make the longest task, or with few slots the whole stage, shorter by less
+    than a tenth: the plan's worker, a column more in each call of the function, costs more. A task half
+    as long again as the plan's is not left however few the slots: they may be more by the time that the
+    job runs.
+
+    Examples
+    --------
+    >>> planned = np.array([10.0, 10.0, 10.0, 10.0])
+    >>> enough_as_spark_hashes(np.array([12.0, 10.0, 9.0, 9.0]), planned, slots=4)
+    ''
+    >>> enough_as_spark_hashes(np.array([12.0, 10.0, 9.0, 9.0]), planned, slots=2)
+    "chosen by 'auto': tasks that hashing makes uneven take turns on 2 slots, so a plan would gain less \
+than a tenth"
+    """
+    longest = float(planned.max())
+    if float(plain.max()) <= _GAIN * float(plain.mean()):
+        return _BALANCED
+    if float(plain.max()) <= _GAIN * longest:
+        return "chosen by 'auto': a plan would make the longest task shorter by less than a tenth"
+    if slots is None or float(plain.max()) > _UNEVEN * longest:
+        return ""
+    if makespan(plain, slots) > _GAIN * makespan(planned, slots):
+        return ""
+    return (
+        f"chosen by 'auto': tasks that hashing makes uneven take turns on {slots} slots, so a plan "
+        "would gain less than a tenth"
+    )
 
 
 def whole_rule(
