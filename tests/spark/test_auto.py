@@ -67,6 +67,21 @@ def test_the_costs_of_a_row_and_of_a_state_are_told_apart(clock, state_us) -> No
     assert (costs.route_us, costs.ship_us) == (base.route_us, base.ship_us)
 
 
+def test_rows_of_which_most_are_a_group_of_their_own_are_timed_as_one_group_too(clock) -> None:
+    # Twenty rows share a group: that one difference would tell the cost of a state by twenty.
+    rows, base = pa.table({"id": np.arange(400)}), skewless.costs.calibrate()
+    starts = np.append(np.arange(0, 381), 400)
+    aggregator = prepared(OnTheClock(clock, 500.0), rows)
+    asked = []
+    aggregator.update_groups = lambda rows, starts, ask=aggregator.update_groups: (
+        asked.append(len(starts) - 1) or ask(rows, starts)
+    )
+    costs = measure(aggregator, rows, starts, budget_s=2.0)
+    assert asked[-1] == 1
+    assert costs.update_us - base.update_us == pytest.approx(30.0)
+    assert costs.merge_us - base.merge_us == pytest.approx(500.0, abs=1)
+
+
 class JoinedOnTheClock(OnTheClock):
     """Python puts the states together, which takes 700 us of the clock's time each."""
 

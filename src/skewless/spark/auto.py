@@ -16,7 +16,7 @@ from skewless.calibration import known_costs
 from skewless.costs import Costs
 from skewless.planners import WrapAround
 from skewless.routing import Routing
-from skewless.spark.aggregation import first_groups
+from skewless.spark.aggregation import BUFFER_ROWS, first_groups
 from skewless.spark.aggregator import Aggregator
 from skewless.spark.batch import Plan, estimate, learned
 from skewless.spark.keys import KeyColumns
@@ -127,7 +127,8 @@ def choose(
         distinct=counted.distinct,
         policies=("hash", "wrap_around"),
         slots=slots_of(df.sparkSession),
-        tasks=counted.tasks,
+        # A task emits the states of a buffer of rows at a time, as several tasks would.
+        tasks=max(counted.tasks, -(-counted.rows // BUFFER_ROWS)),
     )
     share = int(histogram.counts[0]) / histogram.total if histogram.total else 0.0
     advice = advise(found, share, n_workers)
@@ -170,7 +171,7 @@ def measure(
     Notes
     -----
     What the aggregator takes comes on top of what the model has for a row and a fragment around it. The
-    rows are worked on by group, and once more with every row as a group of its own (or, if each is one
+    rows are worked on by group, and once more with every row as a group of its own (or, if most are one
     already, all as one group): the difference is what a state costs to make, to which shipping its bytes
     and merging it are added; the merging is kept apart too.
     """
@@ -180,12 +181,12 @@ def measure(
     n, spent, states = _enough_rows(aggregator, rows, starts, budget_s)
     part, groups = rows.slice(0, n), states.num_rows
     state_us = 0.0
-    if groups < n:
+    if 2 * groups <= n:
         apart_s, states = _timed(lambda: aggregator.update_groups(part, np.arange(n + 1)))
         state_us = max(0.0, apart_s - spent) / (n - groups) * 1e6
-    elif n > 1:
+    elif groups > 1:
         together_s, _ = _timed(lambda: aggregator.update_groups(part, np.array([0, n])))
-        state_us = max(0.0, spent - together_s) / (n - 1) * 1e6
+        state_us = max(0.0, spent - together_s) / (groups - 1) * 1e6
     update_us = max(spent * 1e6 - groups * state_us, 0.0) / n
     merge_us = state_us + states.nbytes / states.num_rows * _US_PER_BYTE
     joined_us = 0.0

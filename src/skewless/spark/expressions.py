@@ -82,7 +82,8 @@ def worker_column(
     group = _spread(_mix(key_hash, F.lit(_GROUP_CHOICE)), tables.n_groups)
     place = _spread(_mix(key_hash, F.get(tables.displacement, group)), tables.n_places)
     base = F.get(tables.base, place)
-    hot = (base >= 0) & (F.get(tables.key, place) == key_hash)
+    # The second condition always holds: needed twice on every path, the place is computed once.
+    hot = (F.get(tables.key, place) == key_hash) & (place >= 0) & (base >= 0)
     dealt = F.get(tables.slot, base + F.pmod(salt, F.get(tables.count, place)).cast("int"))
     bucket = _spread(_mix(key_hash, F.lit(seed)), tables.n_buckets)
     owner = F.get(tables.bucket, bucket)
