@@ -32,6 +32,7 @@ KEYS = np.concatenate(
 HASHES = np.where(
     RNG.random(N_ROWS) < 0.5, RNG.choice(KEYS, N_ROWS), RNG.integers(-(2**63), 2**63, N_ROWS)
 )
+HASHES[0] = 0  # what the places of a table without hot keys hold
 SALTS = RNG.integers(0, 2**31, N_ROWS)
 
 
