@@ -20,6 +20,7 @@ from skewless.spark.join_keys import read_on
 from skewless.spark.join_sample import estimate_pairs
 from skewless.spark.keys import resolve_keys
 from skewless.spark.sampling import chao1, sample, sampled
+from skewless.spark.versions import first_rows, to_arrow
 from tests.spark.comparison import assert_same_rows
 
 
@@ -176,3 +177,27 @@ def test_a_part_that_the_user_asks_for_is_scaled_to_the_whole(rows, other) -> No
     report = skewless.inspect(rows, rows.limit(14_000), on="k", workers=4, sample=0.1)
     assert report.rows[0] == pytest.approx(40_000, rel=0.05)
     assert report.top[0].output == pytest.approx(12_000**2, rel=0.2)
+
+
+def test_first_rows_keep_their_types_and_come_from_as_few_tasks_as_hold_them(spark) -> None:
+    frame = spark.range(0, 800, 1, 8).selectExpr(
+        "id",
+        "spark_partition_id() AS task",
+        "if(id % 3 = 0, null, cast(id AS decimal(38, 9)) / 7) AS d",
+        "timestamp_micros(id - 5000000000000000) AS ts",
+        "timestamp_ntz'1969-12-31 23:59:59.999999' AS ntz",
+        "date_from_unix_date(cast(id AS int) - 100000) AS day",
+        "make_dt_interval(0, 1, 2, id) AS took",
+        "cast(string(id) AS binary) AS bytes",
+        "named_struct('a', array(id, null), 'm', map('k', struct(cast(id AS float)))) AS nested",
+        "if(id % 2 = 0, double('NaN'), -0.0D) AS x",
+        "cast(null AS void) AS nothing",
+    )
+    found = first_rows(frame, 50)
+    assert found.num_rows == 50
+    assert set(found["task"].to_pylist()) == {0}
+    expected = to_arrow(frame.where("id < 50"))
+    assert found.schema.types == expected.schema.types
+    assert repr(found.to_pylist()) == repr(expected.to_pylist())  # NaN is no NaN
+    assert first_rows(frame, 2_000).num_rows == 800
+    assert first_rows(frame.where("id < 0"), 5).num_rows == 0
