@@ -217,6 +217,9 @@ class BatchGroups:
         (`explain_apply` says how long). If parts of a group can be worked on one by one and put
         together, write an `Aggregator`.
 
+        ``"auto"`` samples the keys when this is called. Spark's own hash keeps the groups where a plan
+        would gain less than a tenth; else heavy groups are placed first, each on the emptiest worker.
+
         Examples
         --------
         >>> groups = skewless.group_by(df, "user", workers=8)  # doctest: +SKIP

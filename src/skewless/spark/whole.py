@@ -89,14 +89,14 @@ def plan_whole(
     routing = learned(rule, counted.histogram)
     learn_s = time.perf_counter() - gathered
     plain, planned = counted.by_spark, routing.loads(counted.histogram)
-    slots = slots_of(df.sparkSession)
-    enough = "" if plain is None else enough_as_spark_hashes(plain, planned, slots)
-    if plain is None or not enough:
-        found = Plan(routing, counted.histogram, gathered - started, learn_s, counted.sampled)
-        return WholePlan(found, reason)
-    hashing = Routing.hashing(n_workers)
-    found = Plan(hashing, counted.histogram, gathered - started, learn_s, counted.sampled)
-    return WholePlan(found, enough, float(plain.max()) / max(float(plain.mean()), 1.0))
+    balance = None
+    if plain is not None:
+        enough = enough_as_spark_hashes(plain, planned, slots_of(df.sparkSession))
+        if enough:
+            routing, reason = Routing.hashing(n_workers), enough
+            balance = float(plain.max()) / max(float(plain.mean()), 1.0)
+    found = Plan(routing, counted.histogram, gathered - started, learn_s, counted.sampled)
+    return WholePlan(found, reason, balance)
 
 
 def enough_as_spark_hashes(
