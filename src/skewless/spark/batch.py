@@ -239,11 +239,13 @@ def estimate(
     """
     if weight is not None:
         return count(df, keys, n_workers, weight=weight)
-    partition = [F.pmod(F.hash(*keys.columns), F.lit(n_workers)).alias("partition")]
+    more = []
+    if by_spark:
+        more = [F.pmod(F.hash(*keys.columns), F.lit(n_workers)).alias("partition")]
 
     def hashes_of(n_sure: int) -> DataFrame:
         some, at = sampled(df, n_sure)
-        return some.select(keys.hash.alias("key"), at.alias("at"), *(partition if by_spark else []))
+        return some.select(keys.hash.alias("key"), at.alias("at"), *more)
 
     found = sample(hashes_of, n_workers, df)
     hashes = found.rows.column("key").to_numpy().view(np.uint64)

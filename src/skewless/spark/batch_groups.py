@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -263,7 +265,7 @@ class BatchGroups:
         if self._policy == SPARK:
             return f"{head}\n  reason: asked for; Spark hashes every group to a task."
         whole = self._planned_whole()
-        costs = self._cost_lines(whole.plan, self._replayed_whole, whole.balance)
+        costs = self._cost_lines(whole.plan, self._replayed_whole, whole.by_spark)
         return "\n".join([head, f"  reason: {whole.reason}.", *costs, *limit_lines(whole.plan)])
 
     def explain(self) -> str:
@@ -303,10 +305,13 @@ class BatchGroups:
         return [f"  states are finished {self._finish}."] if self._finish else []
 
     def _cost_lines(
-        self, found: Plan, replayed: Replayed | None, balance: float | None = None
+        self,
+        found: Plan,
+        replayed: Replayed | None,
+        by_spark: NDArray[np.float64] | None = None,
     ) -> list[str]:
         if replayed is None:
-            return cost_lines(found, balance)
+            return cost_lines(found, by_spark)
         loads = None
         if replayed.gain is not None:
             loads = found_loads(self._df, self._keys, found.routing, weight=self._weight)

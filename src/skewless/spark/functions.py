@@ -136,42 +136,12 @@ def _shown(key: tuple[Any, ...]) -> str:
 # -- what Spark calls: the worker comes last in the key and in the rows -------------------------------
 
 
-def pandas_group(
+def whole_call(
     verb: str, function: GroupFunction, names: list[str], ours: int
 ) -> Callable[..., Any]:
-    """Return the function that ``applyInPandas`` takes, where so many columns of ours come last."""
+    """Return what Spark calls with a whole group, where so many columns of ours come last."""
 
-    def call(key: tuple[Any, ...], rows: pd.DataFrame) -> pd.DataFrame:
-        key = key[: len(key) - ours]
-        found = function.run(verb, key, rows.iloc[:, : rows.shape[1] - ours])
-        return function.checked(verb, key, found, names)
-
-    return _unannotated(call)
-
-
-def pandas_batches(
-    verb: str, function: GroupFunction, names: list[str], ours: int
-) -> Callable[..., Any]:
-    """Return the iterator form for ``applyInPandas``."""
-    import pandas as pd
-
-    def call(key: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
-        key = key[: len(key) - ours]
-        rows = (batch.iloc[:, : batch.shape[1] - ours] for batch in batches)
-        for found in function.batches(verb, key, rows):
-            yield function.checked(verb, key, found, names)
-
-    frames = Iterator[pd.DataFrame]
-    call.__annotations__ = {"key": tuple[Any, ...], "batches": frames, "return": frames}
-    return call
-
-
-def arrow_group(
-    verb: str, function: GroupFunction, names: list[str], ours: int
-) -> Callable[..., Any]:
-    """Return the function that ``applyInArrow`` takes."""
-
-    def call(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
+    def call(key: tuple[Any, ...], rows: Any) -> Any:
         key = key[: len(key) - ours]
         found = function.run(verb, key, _without_last(rows, ours))
         return function.checked(verb, key, found, names)
@@ -179,11 +149,10 @@ def arrow_group(
     return _unannotated(call)
 
 
-def arrow_batches(
+def batches_call(
     verb: str, function: GroupFunction, names: list[str], ours: int
 ) -> Callable[..., Any]:
-    """Return the iterator form for ``applyInArrow``."""
-    import pyarrow as pa
+    """Return the iterator form of `whole_call`; Spark knows it by its hints."""
 
     def call(key: tuple[Any, ...], batches: Iterator[Any]) -> Iterator[Any]:
         key = key[: len(key) - ours]
@@ -191,9 +160,20 @@ def arrow_batches(
         for found in function.batches(verb, key, rows):
             yield function.checked(verb, key, found, names)
 
-    frames = Iterator[pa.RecordBatch]
+    frames = _frames(function.form)
     call.__annotations__ = {"key": tuple[Any, ...], "batches": frames, "return": frames}
     return call
+
+
+def _frames(form: str) -> Any:
+    """Return the type of the batches that a form takes and gives."""
+    if form.startswith("pandas"):
+        import pandas as pd
+
+        return Iterator[pd.DataFrame]
+    import pyarrow as pa
+
+    return Iterator[pa.RecordBatch]
 
 
 def pandas_pair(
@@ -204,8 +184,8 @@ def pandas_pair(
     def call(key: tuple[Any, ...], left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
         if _came_for_nothing(left, right, lambda rows: rows.iloc[0, -2]):
             return nothing.to_pandas()
-        found = function.run(verb, key[:-1], left.iloc[:, :-2], right.iloc[:, :-2])
-        return function.checked(verb, key[:-1], found, names)
+        sides = (_without_last(rows, 2) for rows in (left, right))
+        return function.checked(verb, key[:-1], function.run(verb, key[:-1], *sides), names)
 
     return _unannotated(call)
 
@@ -232,7 +212,12 @@ def _came_for_nothing(left: Any, right: Any, copied: Callable[[Any], Any]) -> bo
 
 
 def _without_last(rows: Any, n: int) -> Any:
-    return rows.select(list(range(rows.num_columns - n))) if n else rows
+    """Return a frame, pandas or Arrow, without its last `n` columns."""
+    if n == 0:
+        return rows
+    if hasattr(rows, "iloc"):
+        return rows.iloc[:, :-n]
+    return rows.select(list(range(rows.num_columns - n)))
 
 
 def _unannotated(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -243,10 +228,10 @@ def _unannotated(call: Callable[..., Any]) -> Callable[..., Any]:
 
 #: What Spark calls, by form.
 CALLS = {
-    "pandas": pandas_group,
-    "pandas_batches": pandas_batches,
-    "arrow": arrow_group,
-    "arrow_batches": arrow_batches,
+    "pandas": whole_call,
+    "pandas_batches": batches_call,
+    "arrow": whole_call,
+    "arrow_batches": batches_call,
 }
 
 #: The same for groups of two frames.

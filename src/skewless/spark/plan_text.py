@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skewless.spark.auto import Choice
 from skewless.spark.batch import Plan
 from skewless.spark.replaying import Loads, Replayed
@@ -29,21 +32,21 @@ def choice_lines(choice: Choice) -> list[str]:
     return [*lines, f"  predicted: {predicted}.", *cost_lines(choice.plan)]
 
 
-def cost_lines(found: Plan, balance: float | None = None) -> list[str]:
+def cost_lines(found: Plan, loads: NDArray[np.float64] | None = None) -> list[str]:
     """Say what balance a plan promises, and what it took to find.
 
-    `balance` is max/mean load where it is not the routing that places the rows.
+    `loads` are those of the workers where it is not the routing that places the rows.
     """
     if found.histogram is None:
         return ["  cost of the plan: none, the policy needs no counts."]
-    loads = found.routing.loads(found.histogram)
-    if balance is None:
-        balance = float(loads.max()) / max(float(loads.mean()), 1.0)
+    if loads is None:
+        loads = found.routing.loads(found.histogram)
+    even = max(float(loads.mean()), 1.0)
     rows, how = f"the {found.histogram.total} rows counted", "count the keys"
     if found.sampled:
         rows, how = f"about {found.histogram.total} rows", f"sample {found.sampled} rows"
     return [
-        f"  balance expected: max/mean {balance:.2f} over {rows}.",
+        f"  balance expected: max/mean {float(loads.max()) / even:.2f} over {rows}.",
         (
             f"  cost of the plan: {found.gather_s:.2f} s to {how}, "
             f"{found.learn_s:.2f} s to plan on the driver."

@@ -48,11 +48,11 @@ class WholePlan(NamedTuple):
 
     plan: Plan
     reason: str
-    balance: float | None = None
-    """Max/mean load where Spark's own hash places the groups; ``None`` where the routing does."""
+    by_spark: NDArray[np.float64] | None = None
+    """Loads where Spark's own hash places the groups; ``None`` where the routing does."""
 
 
-_BALANCED = "chosen by 'auto': plain hashing is balanced within a tenth"
+_HASHED = "chosen by 'auto': plain hashing is balanced within a tenth"
 #: Part that a plan must shorten the longest task by, and a longest task that is not left to Spark.
 _GAIN, _UNEVEN = 1.1, 1.5
 
@@ -82,21 +82,18 @@ def plan_whole(
     if weight is not None:
         found = plan_auto(df, keys, rule, weight=weight)
         hashed = found.routing == Routing.hashing(n_workers)
-        return WholePlan(found, _BALANCED if hashed else reason)
+        return WholePlan(found, _HASHED if hashed else reason)
     started = time.perf_counter()
     counted = estimate(df, keys, n_workers, by_spark=True)
     gathered = time.perf_counter()
     routing = learned(rule, counted.histogram)
     learn_s = time.perf_counter() - gathered
-    plain, planned = counted.by_spark, routing.loads(counted.histogram)
-    balance = None
-    if plain is not None:
-        enough = enough_as_spark_hashes(plain, planned, slots_of(df.sparkSession))
-        if enough:
-            routing, reason = Routing.hashing(n_workers), enough
-            balance = float(plain.max()) / max(float(plain.mean()), 1.0)
     found = Plan(routing, counted.histogram, gathered - started, learn_s, counted.sampled)
-    return WholePlan(found, reason, balance)
+    plain, planned = counted.by_spark, routing.loads(counted.histogram)
+    enough = plain is not None and enough_as_spark_hashes(plain, planned, slots_of(df.sparkSession))
+    if not enough:
+        return WholePlan(found, reason)
+    return WholePlan(found._replace(routing=Routing.hashing(n_workers)), enough, plain)
 
 
 def enough_as_spark_hashes(
@@ -129,7 +126,7 @@ than a tenth"
     """
     longest = float(planned.max())
     if float(plain.max()) <= _GAIN * float(plain.mean()):
-        return _BALANCED
+        return _HASHED
     if float(plain.max()) <= _GAIN * longest:
         return "chosen by 'auto': a plan would make the longest task shorter by less than a tenth"
     if slots is None or float(plain.max()) > _UNEVEN * longest:
@@ -221,7 +218,7 @@ def apply_whole(
     by, ours = list(keys.columns), 0
     if found is None:
         placed = df
-    elif found.balance is not None:
+    elif found.by_spark is not None:
         # With a number of partitions, adaptive execution does not merge them.
         placed = df.repartition(found.plan.routing.n_workers, *by)
     else:
